@@ -1,0 +1,59 @@
+# Two commands matter: `make run` and `make test`. Each sets up what it needs, once.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+RUN_READY := $(VENV)/.run-ready
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help run test lint types imports unit docs bench clean
+
+help:  ## say what can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+
+run: $(RUN_READY)  ## set up, then show the built-in world at work
+	@$(BIN)/cloister demo
+
+test: $(READY)  ## set up, then run every check
+	@tools/install-system-packages postgresql
+	@$(MAKE) --no-print-directory lint types imports unit docs
+
+lint: $(READY)  ## style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)  ## mypy, strict
+	$(BIN)/mypy
+
+imports: $(READY)  ## packages import downwards only
+	$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+
+unit: $(READY)  ## tests and doctests
+	$(BIN)/pytest -n 2
+
+docs: $(READY)  ## the documentation site, warnings are errors
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	@echo "docs: docs/_build/html/index.html"
+
+bench: $(READY)  ## every benchmark, with the figures that the documents quote
+	@$(BIN)/cloister bench all
+
+clean:  ## remove everything that make made
+	rm -rf $(VENV) docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/bin/python:
+	@tools/check-python $(PYTHON)
+	@$(PYTHON) -m venv $(VENV)
+
+$(RUN_READY): $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "Installing Cloister into $(VENV) ..."
+	@$(BIN)/pip install -qq -c constraints.txt -e .
+	@touch $@
+
+$(READY): $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "Installing Cloister and its development tools into $(VENV) ..."
+	@$(BIN)/pip install -qq -c constraints.txt -e ".[dev]"
+	@touch $@ $(RUN_READY)

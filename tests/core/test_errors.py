@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import pickle
+
+from cloister.core import errors
+from cloister.core.errors import CloisterError, DataError
+
+
+def test_the_text_has_place_matter_and_remedy() -> None:
+    error = DataError("no label", where="a.txt:7", remedy="write one")
+    assert str(error) == "a.txt:7: no label; write one"
+    assert str(DataError("no label")) == "no label"
+
+
+def test_errors_cross_process_boundaries_whole() -> None:
+    error = pickle.loads(pickle.dumps(DataError("no label", where="a.txt:7", remedy="write one")))
+    assert type(error) is DataError
+    assert (error.what, error.where, error.remedy) == ("no label", "a.txt:7", "write one")
+
+
+def test_every_error_of_the_module_is_in_the_tree() -> None:
+    for name in errors.__all__:
+        assert issubclass(getattr(errors, name), CloisterError)
