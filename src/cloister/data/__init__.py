@@ -1,0 +1,1 @@
+"""Tier 1: readers, synthetic worlds, click models and partitions."""

@@ -1,0 +1,122 @@
+"""Arrays kept on disk, keyed by the content they were made from and by the settings.
+
+An entry is a folder of ``.npy`` files that are memory-mapped when opened again. It is written
+under another name and renamed when it is complete, so a killed process leaves no half entry, and
+two processes may write the same one. To find the content's digest without reading a large file
+again, the cache remembers it with the file's size, inode and time of change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cloister.core.errors import NotFound
+from cloister.core.settings import Settings
+
+__all__ = ["cache_folder", "cached_arrays"]
+
+Arrays = dict[str, NDArray[Any]]
+
+FORMAT: Final = 1  # change it when an entry's layout or a reader's arithmetic changes
+SETTLED_S: Final = 2.0  # a file changed this lately may change again within its time stamp
+
+
+def cache_folder() -> Path:
+    """Return where cached arrays lie: ``CLOISTER_CACHE``, or the user's cache folder."""
+    if chosen := os.environ.get("CLOISTER_CACHE"):
+        return Path(chosen)
+    from platformdirs import user_cache_path
+
+    return user_cache_path("cloister")
+
+
+def cached_arrays(path: Path, settings: Settings, make: Callable[[], Arrays]) -> Arrays:
+    """Return the arrays made from a file under some settings, from the cache if they are there."""
+    folder = cache_folder() / f"v{FORMAT}"
+    key = hashlib.blake2b(
+        f"{_content_digest(path, folder)}:{settings.digest()}".encode(), digest_size=20
+    ).hexdigest()
+    entry = folder / "arrays" / key
+    found = _open_entry(entry)
+    if found is not None:
+        return found
+    arrays = make()
+    _write_entry(entry, arrays)
+    return arrays
+
+
+def _content_digest(path: Path, folder: Path) -> str:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        raise NotFound("no such file", where=str(path)) from None
+    stamp = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev]
+    name = hashlib.blake2b(str(path.resolve()).encode(), digest_size=16).hexdigest()
+    note = folder / "digests" / f"{name}.json"
+    try:
+        remembered = json.loads(note.read_text())
+        if remembered["stamp"] == stamp:
+            return str(remembered["digest"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # no note, or a damaged one: read the file
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "blake2b").hexdigest()
+    if time.time() - max(status.st_mtime, status.st_ctime) > SETTLED_S:
+        _write_text(note, json.dumps({"stamp": stamp, "digest": digest}))
+    return digest
+
+
+def _open_entry(entry: Path) -> Arrays | None:
+    """Map the arrays of an entry; None if it is not there or not whole."""
+    try:
+        sizes: dict[str, int] = json.loads((entry / "entry.json").read_text())
+        if any((entry / f"{name}.npy").stat().st_size != size for name, size in sizes.items()):
+            return None
+        return {name: _open_array(entry / f"{name}.npy") for name in sizes}
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def _open_array(path: Path) -> NDArray[Any]:
+    # np.load cannot map an array of no bytes.
+    header = np.load(path, mmap_mode="r") if path.stat().st_size > 128 else np.load(path)
+    return np.asarray(header)
+
+
+def _write_entry(entry: Path, arrays: Arrays) -> None:
+    """Write an entry whole or not at all; a full disk costs speed, not the result."""
+    try:
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=entry.parent))
+    except OSError:
+        return
+    try:
+        for name, array in arrays.items():
+            np.save(partial / f"{name}.npy", array)
+        sizes = {name: (partial / f"{name}.npy").stat().st_size for name in arrays}
+        (partial / "entry.json").write_text(json.dumps(sizes))
+        shutil.rmtree(entry, ignore_errors=True)  # a damaged one
+        partial.rename(entry)
+    except OSError:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _write_text(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(f".{os.getpid()}.partial")
+        partial.write_text(text)
+        partial.replace(path)
+    except OSError:
+        pass

@@ -1,0 +1,224 @@
+"""The *features* world: LETOR-like data of chosen sizes, where an MLP can beat a linear ranker.
+
+How a data set is made, and why:
+
+- Each query-document pair has a few latent qualities (how well it matches, how good the page is,
+  ...). Features observe them: each is a noisy mixture of some qualities, passed through one of the
+  shapes that real features have (plain, skewed with a long tail, saturating, rare and mostly zero,
+  the same for all documents of a query).
+- Relevance is a function of the qualities: a linear part, and a part that is not (products of two
+  qualities and a hump, of which a linear ranker sees nothing). ``nonlinearity`` says how much of
+  the variance the second part has.
+- Noise is added, and the result is cut into grades at fixed quantiles, so that most documents are
+  not relevant and few are perfect, as in MSLR-WEB10K.
+
+Blocks of queries are made from streams of their own: any range of a world can be made alone, and
+one seed gives the same world whatever the order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from cloister.core.random import stream
+from cloister.core.settings import Settings
+from cloister.data.ranking_data import RankingData
+
+__all__ = ["FeaturesSettings", "FeaturesWorld", "GRADE_SHARES"]
+
+Floats = NDArray[np.float32]
+
+BLOCK_QUERIES: Final = 256
+# Shares of the grades from 0 up. Five grades: close to MSLR-WEB10K's (52, 32, 13, 2, 1 %);
+# three: close to MQ2007's.
+GRADE_SHARES: Final = {
+    2: (0.8, 0.2),
+    3: (0.74, 0.2, 0.06),
+    4: (0.6, 0.25, 0.1, 0.05),
+    5: (0.52, 0.32, 0.13, 0.02, 0.01),
+}
+
+
+class FeaturesSettings(Settings):
+    """What a features world is made of.
+
+    Attributes
+    ----------
+    queries, documents, features, grades
+        Sizes; ``documents`` is the mean number of candidates of a query.
+    spread
+        How much the number of candidates varies between queries (0: all have the same).
+    nonlinearity
+        Share of the relevance signal's variance that no linear ranker can see.
+    noise
+        Share of relevance's variance that no ranker can see.
+    qualities
+        Number of latent qualities that features observe.
+    """
+
+    seed: int = Field(default=1, ge=0)
+    queries: int = Field(default=1000, ge=1)
+    documents: int = Field(default=40, ge=1)
+    features: int = Field(default=46, ge=2)
+    grades: int = Field(default=5, ge=2, le=5)
+    spread: float = Field(default=0.3, ge=0, le=2)
+    nonlinearity: float = Field(default=0.5, ge=0, le=1)
+    noise: float = Field(default=0.15, ge=0, lt=1)
+    qualities: int = Field(default=8, ge=4, le=64)
+
+
+class _Law(NamedTuple):
+    """What is fixed for a whole world: how features observe qualities, and what is relevant."""
+
+    mixing: Floats  # qualities x features
+    scale: Floats  # of each feature's own noise
+    shape: NDArray[np.int64]  # which of the five shapes a feature has
+    linear: Floats  # weight of each quality
+    cuts: Floats  # thresholds between the grades
+
+
+class FeaturesWorld:
+    """A seeded LETOR-like data set.
+
+    Examples
+    --------
+    >>> world = FeaturesWorld(FeaturesSettings(queries=20, documents=10, features=5, grades=3))
+    >>> data = world.data()
+    >>> data.n_queries, data.n_features, data.n_grades
+    (20, 5, 3)
+    """
+
+    def __init__(self, settings: FeaturesSettings | None = None) -> None:
+        self.settings = settings or FeaturesSettings()
+        self._law = _make_law(self.settings)
+
+    def data(self, part: str = "train") -> RankingData:
+        """Make the whole data set; ``part`` names another draw from the same law.
+
+        ``data("train")`` and ``data("test")`` share what is relevant and how features see it, and
+        no query.
+        """
+        blocks = list(self.blocks(part))
+        lengths = np.concatenate([block.lengths for block in blocks])
+        return RankingData(
+            np.concatenate([block.features for block in blocks]),
+            np.concatenate([block.labels for block in blocks]),
+            np.concatenate(([0], np.cumsum(lengths))),
+            [name for block in blocks for name in block.query_ids],
+        )
+
+    def blocks(self, part: str = "train") -> Iterator[RankingData]:
+        """Make the data set block by block, in bounded memory."""
+        for first in range(0, self.settings.queries, BLOCK_QUERIES):
+            yield self.block(first // BLOCK_QUERIES, part)
+
+    def block(self, number: int, part: str = "train") -> RankingData:
+        """Make one block of queries alone."""
+        settings, law = self.settings, self._law
+        first = number * BLOCK_QUERIES
+        n_queries = min(BLOCK_QUERIES, settings.queries - first)
+        rng = stream(settings.seed, "features world", part, number)
+        lengths = _lengths(settings, n_queries, rng)
+        owner = np.repeat(np.arange(n_queries), lengths)
+        qualities = _qualities(settings.qualities, n_queries, owner, rng)
+        relevance = _relevance(settings, law.linear, qualities, rng)
+        return RankingData(
+            _observe(law, qualities, owner, n_queries, rng),
+            np.searchsorted(law.cuts, relevance).astype(np.int8),
+            np.concatenate(([0], np.cumsum(lengths))),
+            [f"{part}-{first + i + 1}" for i in range(n_queries)],
+        )
+
+
+def _make_law(settings: FeaturesSettings) -> _Law:
+    rng = stream(settings.seed, "features world", "law")
+    n_qualities, n_features = settings.qualities, settings.features
+    # Each feature sees one quality mainly and two others a little, as real feature groups do.
+    mixing = np.zeros((n_qualities, n_features), np.float32)
+    columns = np.arange(n_features)
+    mixing[columns % n_qualities, columns] = rng.uniform(0.7, 1.3, n_features)
+    for _ in range(2):
+        np.add.at(
+            mixing,
+            (rng.integers(n_qualities, size=n_features), columns),
+            0.3 * rng.standard_normal(n_features),
+        )
+    # Shapes: mostly plain and skewed, some saturating, rare, or query-level (useless alone).
+    shape = rng.choice(5, n_features, p=[0.35, 0.3, 0.2, 0.08, 0.07])
+    shape[: min(n_qualities, n_features)] = 0  # every quality is seen plainly at least once
+    scale = rng.uniform(0.1, 0.6, n_features).astype(np.float32)
+    linear = rng.standard_normal(n_qualities).astype(np.float32)
+    linear[:4] = 0  # the first four work through products and the hump only
+    linear /= np.linalg.norm(linear) or 1.0
+    return _Law(mixing, scale, shape, linear, _cuts(settings, linear))
+
+
+def _cuts(settings: FeaturesSettings, linear: Floats) -> Floats:
+    """Find the thresholds at which the grades have the shares that are wanted."""
+    rng = stream(settings.seed, "features world", "cuts")
+    n_queries, per_query = 500, 40
+    owner = np.repeat(np.arange(n_queries), per_query)
+    qualities = _qualities(settings.qualities, n_queries, owner, rng)
+    relevance = _relevance(settings, linear, qualities, rng)
+    shares = np.cumsum(GRADE_SHARES[settings.grades])[:-1]
+    return np.asarray(np.quantile(relevance, shares), np.float32)
+
+
+def _lengths(
+    settings: FeaturesSettings, n_queries: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    if settings.spread == 0:
+        return np.full(n_queries, settings.documents, np.int64)
+    # A log-normal with the wanted mean: many short lists and a few long ones, as in real sets.
+    sigma = settings.spread
+    drawn = rng.lognormal(np.log(settings.documents) - sigma**2 / 2, sigma, n_queries)
+    return np.maximum(1, np.rint(drawn)).astype(np.int64)
+
+
+def _qualities(
+    n_qualities: int, n_queries: int, owner: NDArray[np.int64], rng: np.random.Generator
+) -> Floats:
+    """Draw each document's qualities: part of their level belongs to the query."""
+    level = rng.standard_normal((n_queries, n_qualities), dtype=np.float32)
+    own = rng.standard_normal((len(owner), n_qualities), dtype=np.float32)
+    return np.float32(0.4) * level[owner] + np.float32(np.sqrt(1 - 0.16)) * own
+
+
+def _relevance(
+    settings: FeaturesSettings, linear: Floats, qualities: Floats, rng: np.random.Generator
+) -> Floats:
+    """Return relevance before it is cut into grades; its variance is about 1."""
+    product = qualities[:, 0] * qualities[:, 1]  # neither helps without the other
+    hump = (1 - qualities[:, 2] ** 2) / np.float32(np.sqrt(2))  # the middle is best
+    curved = (product + hump + qualities[:, 2] * qualities[:, 3]) / np.float32(np.sqrt(3))
+    share, noise = settings.nonlinearity, settings.noise
+    parts = ((1 - noise) * (1 - share), (1 - noise) * share, noise)
+    straight, bent, blind = np.sqrt(parts).astype(np.float32)
+    unseen = rng.standard_normal(len(qualities), dtype=np.float32)
+    return np.asarray(straight * (qualities @ linear) + bent * curved + blind * unseen)
+
+
+def _observe(
+    law: _Law,
+    qualities: Floats,
+    owner: NDArray[np.int64],
+    n_queries: int,
+    rng: np.random.Generator,
+) -> Floats:
+    """Make the features: mixtures of qualities, each in its shape, all finite and in 0..1 or so."""
+    n_features = law.mixing.shape[1]
+    seen = qualities @ law.mixing
+    seen += law.scale * rng.standard_normal((len(owner), n_features), dtype=np.float32)
+    skewed, saturating, rare, query_level = (law.shape == kind for kind in (1, 2, 3, 4))
+    # A tail as long as term frequencies have, bounded so that no single value rules.
+    seen[:, skewed] = np.exp(np.minimum(seen[:, skewed], 4)) / 4
+    seen[:, saturating] = np.tanh(seen[:, saturating])
+    seen[:, rare] = np.maximum(seen[:, rare] - 1, 0)
+    level = rng.standard_normal((n_queries, n_features), dtype=np.float32)
+    seen[:, query_level] = level[owner][:, query_level]
+    return seen
