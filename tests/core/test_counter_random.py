@@ -99,6 +99,16 @@ def test_numbers_are_uniform_and_never_reach_the_ends() -> None:
     assert chi_square < 120  # 63 degrees of freedom: exceeded once in 20,000 seeds
 
 
+@pytest.mark.parametrize(
+    ("word", "expected"), [(0, 2.0**-24), (2**32 - 1, 1 - 2.0**-24), (2**31, 0.5 + 2.0**-24)]
+)
+def test_the_ends_of_the_words_map_inside_the_interval(word: int, expected: float) -> None:
+    stream = new_stream(0)
+    next_word(stream)  # a block is drawn; put the word in its place
+    stream[7] = word
+    assert float(next_uniform(stream)) == expected
+
+
 def test_neighbouring_clients_are_uncorrelated() -> None:
     a, b = np.empty(100_000, np.float32), np.empty(100_000, np.float32)
     fill_uniform(new_stream(1, client=1), a)

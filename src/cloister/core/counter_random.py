@@ -29,8 +29,8 @@ _W0: Final = np.uint32(0x9E3779B9)
 _W1: Final = np.uint32(0xBB67AE85)
 _LOW: Final = np.uint64(0xFFFFFFFF)
 _32: Final = np.uint64(32)
-_8: Final = np.uint32(8)
-_UNIT: Final = np.float32(2.0**-24)
+_9: Final = np.uint32(9)
+_UNIT: Final = np.float32(2.0**-23)
 _HALF: Final = np.float32(0.5)
 
 # Layout of a stream: key (2 words), counter (4), the last block (4), words already used of it (1).
@@ -110,13 +110,16 @@ def next_word(state: NDArray[np.uint32]) -> Word:
 
 @inline_kernel
 def _unit_interval(word: Word) -> Any:
-    """Map a word to the middle of one of 2^24 equal parts of (0, 1): neither end is possible."""
-    return (np.float32(word >> _8) + _HALF) * _UNIT
+    """Map a word to the middle of one of 2^23 equal parts of (0, 1): neither end is possible.
+
+    With 24 bits the middle of the last part would be rounded up to 1 in single precision.
+    """
+    return (np.float32(word >> _9) + _HALF) * _UNIT
 
 
 @kernel
 def next_uniform(state: NDArray[np.uint32]) -> Any:
-    """Return the next number of a stream, strictly between 0 and 1 (24 bits)."""
+    """Return the next number of a stream, strictly between 0 and 1 (23 bits)."""
     return _unit_interval(next_word(state))
 
 
