@@ -34,14 +34,15 @@ unit: $(READY)  ## tests and doctests
 	$(BIN)/pytest -n 2
 
 docs: $(READY)  ## the documentation site, warnings are errors
-	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	@rm -rf docs/generated
+	$(BIN)/sphinx-build -q -E -W --keep-going -b html docs docs/_build/html
 	@echo "docs: docs/_build/html/index.html"
 
 bench: $(READY)  ## every benchmark, with the figures that the documents quote
 	@$(BIN)/cloister bench all
 
 clean:  ## remove everything that make made
-	rm -rf $(VENV) docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) docs/_build docs/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:

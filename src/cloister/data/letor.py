@@ -38,7 +38,7 @@ GZIP_MAGIC: Final = b"\x1f\x8b"
 class LetorSettings(Settings):
     """How a LETOR file is read.
 
-    Attributes
+    Parameters
     ----------
     normalise
         ``none``, ``query_minmax`` (each query's columns to 0..1, constant ones to 0),

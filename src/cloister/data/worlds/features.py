@@ -47,7 +47,7 @@ GRADE_SHARES: Final = {
 class FeaturesSettings(Settings):
     """What a features world is made of.
 
-    Attributes
+    Parameters
     ----------
     queries, documents, features, grades
         Sizes; ``documents`` is the mean number of candidates of a query.

@@ -59,7 +59,7 @@ class IntentData:
 class IntentsSettings(Settings):
     """What an intents world is made of.
 
-    Attributes
+    Parameters
     ----------
     intents
         Number of groups of users.

@@ -1,0 +1,1 @@
+"""Tier 8: the command line."""

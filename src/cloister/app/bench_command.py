@@ -1,0 +1,33 @@
+"""``cloister bench``: every figure that the documents quote, measured on this machine."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from cloister.app.output import JsonFlag, command_result, number, progress, table
+
+__all__ = ["bench"]
+
+
+def _show(result: dict[str, Any]) -> None:
+    for name, figures in result["figures"].items():
+        table(name, ["", ""], [[figure, number(value)] for figure, value in figures.items()])
+
+
+@command_result(_show)
+def bench(
+    name: Annotated[
+        str, typer.Argument(help="letor, measures, clicks, random, clinic, startup, or all.")
+    ],
+    as_json: JsonFlag = False,
+) -> dict[str, Any]:
+    """Measure: the product, and where there is one its peer in the same run."""
+    from cloister.lab.bench import machine, run_benchmark, select
+
+    figures = {}
+    for chosen in select(name):
+        with progress(f"bench {chosen}") as advance:
+            figures[chosen] = run_benchmark(chosen, advance)
+    return {"figures": figures, "machine": machine()}

@@ -1,0 +1,250 @@
+"""The steps of the demo: each does a part of the work and says what came out.
+
+Every figure is measured in the run that shows it. Later parts of Cloister add their steps here.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self
+
+import numpy as np
+
+from cloister.core.random import stream
+from cloister.core.rights import STRANGER
+from cloister.data.clicks import click_model, fit_cascade, sample_clicks
+from cloister.data.letor_folder import FoldData
+from cloister.data.partitions import by_label, iid
+from cloister.data.source import load_fold
+from cloister.data.worlds.clinic import ClinicSettings, ClinicWorld
+from cloister.measure.bootstrap import mean_difference_interval
+from cloister.measure.mean import mean
+from cloister.measure.named import evaluate
+from cloister.measure.ranking import rank_rows
+from cloister.store.database import Database
+from cloister.store.files import Files
+from cloister.store.keyed_state import KeyedState
+
+__all__ = ["STEPS", "DemoState", "Step", "run_step"]
+
+PAGE: Final = 10
+N_GRADES: Final = 5
+
+
+class Outcome(NamedTuple):
+    """What a step found: figures for machines, lines for people."""
+
+    figures: dict[str, Any]
+    lines: list[str]
+
+
+class DemoState:
+    """What the steps hand to each other; its folder is removed at the end."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.clinic = ClinicWorld(ClinicSettings(seed=seed, pods=60, staff=25, queries=12))
+        self.fold: FoldData | None = None
+        self.figures: dict[str, Any] = {}
+        self._folder = tempfile.TemporaryDirectory(prefix="cloister-demo-")
+
+    @property
+    def folder(self) -> Path:
+        """A folder for what the demo writes."""
+        return Path(self._folder.name)
+
+    def ranking_data(self) -> FoldData:
+        """Return the features world, made at the first use."""
+        if self.fold is None:
+            address = f"world:features?queries=400&documents=40&features=46&seed={self.seed}"
+            self.fold = load_fold(address)
+        return self.fold
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._folder.cleanup()
+
+
+class Step(NamedTuple):
+    """One step of the demo."""
+
+    name: str
+    title: str
+    run: Callable[[DemoState], Outcome]
+
+
+def run_step(step: Step, state: DemoState) -> dict[str, Any]:
+    """Run a step; return its name, time, figures and lines."""
+    start = time.perf_counter()
+    outcome = step.run(state)
+    seconds = time.perf_counter() - start
+    state.figures[step.name] = outcome.figures
+    return {
+        "name": step.name,
+        "title": step.title,
+        "seconds": round(seconds, 3),
+        "figures": outcome.figures,
+        "lines": outcome.lines,
+    }
+
+
+def _make_clinic(state: DemoState) -> Outcome:
+    world = state.clinic
+    n_bytes = sum(len(document.text.encode()) for document in world.documents())
+    query = world.queries[0]
+    grades = world.grades(query)
+    best = world.document(int(np.argmax(grades)))
+    passage = " ".join(best.text.split())[:160]
+    return Outcome(
+        {
+            "organisations": len(world.organisations),
+            "servers": len(world.servers),
+            "pods": world.n_pods,
+            "bytes": n_bytes,
+            "queries": len(world.queries),
+            "relevant_pods_of_first_query": int((grades > 0).sum()),
+        },
+        [
+            f"{len(world.organisations)} organisations, {len(world.servers)} servers, "
+            f"{world.n_pods} pods, {n_bytes / 1e6:.1f} MB of notes",
+            f"query {query.text!r}: relevant in {int((grades > 0).sum())} pods",
+            f"one of them begins: {passage} ...",
+        ],
+    )
+
+
+def _look_at_rights(state: DemoState) -> Outcome:
+    world = state.clinic
+    pods = list(world.pods())
+    doctor, party = world.staff[0], world.search_parties[1]
+    people = {
+        f"patient {pods[0].patient.name}": world.reader(pods[0].patient.agent_id),
+        f"{doctor.role} {doctor.name}": doctor.reader,
+        f"search party at {party.access_percent} %": party.reader,
+        "a stranger": STRANGER,
+    }
+    counts = {
+        name: sum(pod.rights.allow(reader) for pod in pods) for name, reader in people.items()
+    }
+    lines = [f"{name} may read {count} of {len(pods)} pods" for name, count in counts.items()]
+    return Outcome({"pods": len(pods), "readable": list(counts.values())}, lines)
+
+
+def _rank(state: DemoState) -> Outcome:
+    test = state.ranking_data().test
+    rng = stream(state.seed, "demo", "chance")
+    chance = evaluate(rng.random(test.n_rows), test, ["nDCG@10"])["nDCG@10"]
+    best, values = _best_feature(state)
+    interval = mean_difference_interval(values, chance, rng=rng)
+    return Outcome(
+        {"queries": test.n_queries, "chance_ndcg@10": mean(chance), "feature": best + 1,
+         "feature_ndcg@10": mean(values), "gain_low": interval.low, "gain_high": interval.high},
+        [
+            f"{test.n_queries} queries of about {test.n_rows // test.n_queries} documents",
+            f"nDCG@10 by chance {mean(chance):.3f}, by feature {best + 1} alone {mean(values):.3f}",
+            f"the difference lies between {interval.low:.3f} and {interval.high:.3f} (95 %)",
+        ],
+    )  # fmt: skip
+
+
+def _best_feature(state: DemoState) -> tuple[int, Any]:
+    """Choose the best single feature on the training part; measure it on the test part."""
+    fold = state.ranking_data()
+    scored = [
+        mean(evaluate(fold.train.features[:, i], fold.train, ["nDCG@10"])["nDCG@10"])
+        for i in range(fold.train.n_features)
+    ]
+    best = int(np.argmax(scored))
+    return best, evaluate(fold.test.features[:, best], fold.test, ["nDCG@10"])["nDCG@10"]
+
+
+def _click(state: DemoState) -> Outcome:
+    train = state.ranking_data().train
+    rng = stream(state.seed, "demo", "pages")
+    long_enough = np.flatnonzero(train.lengths >= PAGE)
+    shown = rank_rows(rng.random(train.n_rows), train.offsets, depth=PAGE)
+    starts = shown.offsets[long_enough]
+    pages = train.labels[shown.rows[starts[:, None] + np.arange(PAGE)]]
+    pages = np.tile(pages, (25, 1))
+    figures: dict[str, Any] = {}
+    lines = []
+    for name in ("perfect", "navigational", "informational"):
+        clicks = sample_clicks(click_model(name, N_GRADES), pages, seed=state.seed)
+        wasted = float(clicks[pages == 0].sum() / max(clicks.sum(), 1))
+        figures[f"{name}_clicks_per_page"] = float(clicks.sum(axis=1).mean())
+        figures[f"{name}_share_on_irrelevant"] = wasted
+        lines.append(
+            f"{name} users: {clicks.sum(axis=1).mean():.2f} clicks a page, "
+            f"{wasted:.0%} of them on irrelevant documents"
+        )
+    fitted = fit_cascade(pages, clicks, N_GRADES).model.click_probability
+    known = [chance if chance is not None else float("nan") for chance in fitted]
+    figures["informational_fitted_click_probability"] = known
+    shown_chances = " ".join(f"{chance:.2f}" for chance in known)
+    lines.append(
+        f"chances by grade, fitted to the last: {shown_chances} (true .40 .60 .70 .80 .90)"
+    )
+    return Outcome(figures, lines)
+
+
+def _split(state: DemoState) -> Outcome:
+    train = state.ranking_data().train
+    everyone = iid(train, 1_000_000)
+    skewed = by_label(train, n_labels_per_client=1, seed=state.seed)
+    held = [sorted(set(np.concatenate(_labels(view)).tolist())) for view in skewed]
+    shared = all(np.shares_memory(view.data.features, train.features) for view in skewed)
+    return Outcome(
+        {"iid_clients": len(everyone), "label_clients": len(skewed), "labels_held": held,
+         "rows_copied": 0 if shared else train.n_rows},
+        [
+            f"{len(everyone):,} equal clients, and {len(skewed)} who hold one grade each",
+            f"rows copied: {0 if shared else train.n_rows}",
+        ],
+    )  # fmt: skip
+
+
+def _labels(view: Any) -> list[Any]:
+    return [view.query_labels(i) for i in range(view.n_queries)]
+
+
+def _keep(state: DemoState) -> Outcome:
+    files = Files(state.folder / "files")
+    record = json.dumps(state.figures, sort_keys=True).encode()
+    steps = KeyedState("demo")
+    with Database.open(state.folder / "state.db") as database:
+        database.migrate(KeyedState.schema)
+        with database.transaction() as connection:
+            stored = files.put(record)
+            steps.put(connection, "figures", {"digest": stored.digest}, expected_version=0)
+        with database.reading() as connection:
+            entry = steps.get(connection, "figures")
+    intact = entry is not None and files.read(entry.value["digest"]) == record
+    return Outcome(
+        {"bytes": stored.size_bytes, "digest": stored.digest, "intact": intact},
+        [
+            f"{stored.size_bytes} bytes of figures as file {stored.digest[:12]}..., "
+            f"read back {'intact' if intact else 'DAMAGED'}"
+        ],
+    )
+
+
+STEPS: Final = (
+    Step("clinic", "A clinic world: organisations, servers, a pod for each patient", _make_clinic),
+    Step("rights", "Who may read what", _look_at_rights),
+    Step("ranking", "Rank, and measure", _rank),
+    Step("clicks", "Users click", _click),
+    Step("clients", "The same data seen by many clients", _split),
+    Step("store", "Keep the figures", _keep),
+)

@@ -1,0 +1,1 @@
+"""Tier 7: benchmarks."""

@@ -1,0 +1,83 @@
+"""Benchmarks: one module each, with a function ``run(advance) -> figures``.
+
+Units are in the names of the figures. Times are CPU seconds of this process (all threads) unless
+the name says ``wall``; a peer is measured in the same run, on the same input.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import cloister
+from cloister.core.errors import SettingsError
+
+__all__ = ["Timing", "machine", "run_benchmark", "select", "timed"]
+
+Advance = Callable[[int, int], None]
+Figures = dict[str, Any]
+
+NAMES: Final = ("letor", "measures", "clicks", "random", "clinic", "startup")
+
+
+def select(name: str) -> tuple[str, ...]:
+    """Return the benchmarks that a name stands for.
+
+    Examples
+    --------
+    >>> select("letor")
+    ('letor',)
+    """
+    if name == "all":
+        return NAMES
+    if name not in NAMES:
+        raise SettingsError(
+            f"no benchmark {name!r}", where="bench", remedy=f"there are: {', '.join(NAMES)}, all"
+        )
+    return (name,)
+
+
+def run_benchmark(name: str, advance: Advance) -> Figures:
+    """Run one benchmark; ``advance(done, total)`` is told of its steps."""
+    run: Callable[[Advance], Figures] = importlib.import_module(f"{__name__}.{name}").run
+    return run(advance)
+
+
+class Timing:
+    """Seconds that a block took: of the clock, and of all this process's threads."""
+
+    wall_s = 0.0
+    cpu_s = 0.0
+
+
+@contextmanager
+def timed() -> Iterator[Timing]:
+    """Measure a block."""
+    timing = Timing()
+    wall, cpu = time.perf_counter(), time.process_time()
+    yield timing
+    timing.wall_s = time.perf_counter() - wall
+    timing.cpu_s = time.process_time() - cpu
+
+
+def machine() -> dict[str, Any]:
+    """Say on what the figures were measured."""
+    return {
+        "cores": len(os.sched_getaffinity(0)),
+        "python": platform.python_version(),
+        "processor": _processor(),
+        "cloister": cloister.__version__,
+    }
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo") as file:  # noqa: PTH123
+            return next(line.split(":")[1].strip() for line in file if "model name" in line)
+    except (OSError, StopIteration):
+        return platform.processor()

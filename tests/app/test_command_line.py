@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import cloister
+from cloister.app import command_line
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Run the command as a user would, in this process."""
+
+    def call(*arguments: str) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["cloister", *arguments])
+        with pytest.raises(SystemExit) as caught:
+            command_line.main()
+        captured = capsys.readouterr()
+        return Outcome(int(caught.value.code or 0), captured.out, captured.err)
+
+    return call
+
+
+Run = Callable[..., Outcome]
+
+
+def test_the_version_is_printed(run: Run) -> None:
+    assert run("--version") == Outcome(0, f"cloister {cloister.__version__}\n", "")
+
+
+def test_help_lists_the_commands(run: Run) -> None:
+    outcome = run("--help")
+    assert outcome.code == 0
+    for name in ("data", "demo", "bench"):
+        assert name in outcome.out
+    assert "--install-completion" in outcome.out
+
+
+def test_without_a_command_the_help_is_shown(run: Run) -> None:
+    outcome = run()
+    assert "Usage" in outcome.out + outcome.err
+    assert "demo" in outcome.out + outcome.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("frobnicate",),
+        ("data", "inspect"),
+        ("data", "inspect", "a", "b"),
+        ("data", "make", "features"),
+        ("demo", "--seed", "x"),
+        ("demo", "--seed", "-1"),
+        ("bench",),
+        ("--nonsense",),
+    ],
+)
+def test_wrong_usage_has_exit_code_two(run: Run, arguments: tuple[str, ...]) -> None:
+    outcome = run(*arguments)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert "wrong usage" in outcome.err
+    as_json = run(*arguments, "--json")
+    assert as_json.code == 2
+    assert set(as_json.json) == {"error", "remedy"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("data", "inspect", "no/such/file"), "no such file"),
+        (("data", "inspect", "world:nowhere"), "no world 'nowhere'"),
+        (("data", "inspect", "world:features?query=3"), "unknown setting"),
+        (("data", "inspect", "world:features?queries=many"), "integer"),
+        (("data", "make", "nowhere", "--to", "x"), "no world 'nowhere'"),
+        (("bench", "everything"), "no benchmark 'everything'"),
+    ],
+)
+def test_failed_work_has_exit_code_one_and_says_why(
+    run: Run, arguments: tuple[str, ...], said: str
+) -> None:
+    outcome = run(*arguments)
+    assert outcome.code == 1
+    assert outcome.out == ""
+    assert said in outcome.err
+    assert "Traceback" not in outcome.err
+    as_json = run(*arguments, "--json")
+    assert as_json.code == 1
+    assert said in as_json.json["error"]
+    assert "remedy" in as_json.json
+
+
+def test_a_defect_is_reported_as_one(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(address: str) -> None:
+        raise ZeroDivisionError("boom")
+
+    monkeypatch.setattr("cloister.data.inspection.inspect", broken)
+    outcome = run("data", "inspect", "x", "--json")
+    assert outcome.code == 1
+    assert outcome.json["error"] == "ZeroDivisionError: boom"
+    assert "report" in outcome.json["remedy"]
+    assert "Traceback" in outcome.err
+
+
+def test_json_is_one_object_and_nothing_else(run: Run) -> None:
+    outcome = run("data", "inspect", "world:features?queries=5&documents=4&features=3", "--json")
+    assert outcome.code == 0
+    assert outcome.json["queries"] == 5
+    assert outcome.json["features"] == 3
+    assert sum(outcome.json["labels"].values()) == outcome.json["documents"]
+
+
+def test_a_letor_file_is_inspected_for_people(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("2 qid:1 1:0.5\n0 qid:1 1:NULL\n")
+    outcome = run("data", "inspect", str(path))
+    assert outcome.code == 0
+    assert "letor" in outcome.out
+    assert "missing values" in outcome.out
+
+
+def test_a_malformed_line_is_named(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("2 qid:1 1:0.5\n0 qid:1 1:zero\n")
+    outcome = run("data", "inspect", str(path), "--json")
+    assert outcome.code == 1
+    assert f"{path}:2" in outcome.json["error"]
+    assert "zero" in outcome.json["error"]
+
+
+@pytest.mark.parametrize(
+    ("world", "expected"),
+    [
+        ("features?queries=6&documents=5&features=4", {"queries": 18, "features": 4}),
+        ("intents?queries=6&documents=30&features=5", {"queries": 18, "features": 5}),
+        ("clinic?servers=2&pods=5&staff=4&queries=3", {"documents": 10, "queries": 3}),
+    ],
+)
+def test_a_world_that_was_made_is_read_back(
+    run: Run, tmp_path: Path, world: str, expected: dict[str, int]
+) -> None:
+    folder = tmp_path / "made"
+    made = run("data", "make", world, "--to", str(folder), "--json")
+    assert made.code == 0
+    assert made.json["files"] >= 3
+    assert made.json["settings"]["seed"] == 1
+    found = run("data", "inspect", str(folder), "--json").json
+    assert {name: found[name] for name in expected} == expected
+    if world.startswith("intents"):
+        assert len(found["intents"]) == 4
+    again = run("data", "make", world, "--to", str(folder), "--json")
+    assert again.code == 1
+    assert "not empty" in again.json["error"]
+
+
+def test_the_demo_ends_with_its_steps(run: Run) -> None:
+    outcome = run("demo", "--no-serve", "--json")
+    assert outcome.code == 0
+    steps = outcome.json["steps"]
+    assert [step["name"] for step in steps] == ["clinic", "rights", "ranking", "clicks",
+                                                "clients", "store"]  # fmt: skip
+    assert all(step["seconds"] >= 0 and step["figures"] for step in steps)
+
+
+def test_the_demo_gives_the_same_figures_for_the_same_seed(run: Run) -> None:
+    one, two, other = (run("demo", "--seed", seed, "--json").json for seed in ("1", "1", "2"))
+    figures = [[step["figures"] for step in result["steps"]] for result in (one, two, other)]
+    assert figures[0] == figures[1]
+    assert figures[0] != figures[2]
+
+
+def test_nothing_heavy_is_imported_for_help() -> None:
+    code = (
+        "import sys; from cloister.app import command_line; "
+        "heavy = {'numpy', 'numba', 'scipy', 'pydantic', 'sqlalchemy'} & set(sys.modules); "
+        "sys.exit(', '.join(sorted(heavy)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.returncode == 0
+
+
+def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
+    code = "import sys; sys.argv = ['cloister', '--help']; " \
+           "from cloister.app.command_line import main; main()"  # fmt: skip
+    script = f'"{sys.executable}" -c "{code}" | true'
+    done = subprocess.run(script, shell=True, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
