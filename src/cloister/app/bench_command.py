@@ -19,7 +19,8 @@ def _show(result: dict[str, Any]) -> None:
 @command_result(_show)
 def bench(
     name: Annotated[
-        str, typer.Argument(help="letor, measures, clicks, random, clinic, startup, or all.")
+        str,
+        typer.Argument(help="startup, letor, measures, clicks, random, worlds, clinic, or all."),
     ],
     as_json: JsonFlag = False,
 ) -> dict[str, Any]:

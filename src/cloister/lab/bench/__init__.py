@@ -22,7 +22,7 @@ __all__ = ["Timing", "machine", "run_benchmark", "select", "timed"]
 Advance = Callable[[int, int], None]
 Figures = dict[str, Any]
 
-NAMES: Final = ("letor", "measures", "clicks", "random", "clinic", "startup")
+NAMES: Final = ("startup", "letor", "measures", "clicks", "random", "worlds", "clinic")
 
 
 def select(name: str) -> tuple[str, ...]:

@@ -45,8 +45,10 @@ def run(advance: Advance) -> Figures:
         plain = _plain_loop(part_scores, part)
     advance(3, 4)
     run_, qrels = _as_dicts(part_scores, part)
+    evaluator = _ir_measures_evaluator(qrels)
     with timed() as peer:
-        theirs = _ir_measures(run_, qrels)
+        found_values = {found.query_id: found.value for found in evaluator.iter_calc(run_)}
+    theirs = np.array([found_values[query] for query in sorted(found_values)])
     advance(4, 4)
     found = ~np.isnan(values[:N_PEER_QUERIES])
     difference = np.abs(values[:N_PEER_QUERIES] - theirs)[found].max()
@@ -88,10 +90,8 @@ def _as_dicts(scores: NDArray[np.float64], data: RankingData) -> tuple[Any, Any]
     return run_, qrels
 
 
-def _ir_measures(run_: Any, qrels: Any) -> NDArray[np.float64]:
+def _ir_measures_evaluator(qrels: Any) -> Any:
     import ir_measures
 
     gains = {grade: 2**grade - 1 for grade in range(5)}
-    measure = ir_measures.nDCG(gains=gains) @ 10
-    values = {m.query_id: m.value for m in ir_measures.iter_calc([measure], qrels, run_)}
-    return np.array([values[query] for query in sorted(values)])
+    return ir_measures.evaluator([ir_measures.nDCG(gains=gains) @ 10], qrels)
