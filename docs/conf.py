@@ -17,10 +17,9 @@ extensions = [
     "sphinx.ext.viewcode",
 ]
 autosummary_generate = True
-autosummary_ignore_module_all = False
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"
-autodoc_default_options = {"members": True, "undoc-members": False}
+autodoc_default_options = {"members": True, "exclude-members": "model_config"}
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 default_role = "code"

@@ -15,11 +15,11 @@ array([[0.9 , 0.22, 0.37]])
 """
 
 from cloister.data.clicks.cascade import CascadeModel, StopRule, cascade_model
-from cloister.data.clicks.fit_cascade import FittedCascade, fit_cascade
-from cloister.data.clicks.fit_position_based import FittedPositionBased, fit_position_based
+from cloister.data.clicks.cascade_fit import FittedCascade, fit_cascade
 from cloister.data.clicks.likelihood import log_likelihood
 from cloister.data.clicks.model import ClickModel, ClickTable, StackedTables, stack_tables
 from cloister.data.clicks.position_based import PositionBasedModel, position_based_model
+from cloister.data.clicks.position_based_fit import FittedPositionBased, fit_position_based
 from cloister.data.clicks.registry import CLICK_MODEL_NAMES, GRADE_COUNTS, click_model
 from cloister.data.clicks.sampling import click_probabilities, draw_clicks, sample_clicks
 

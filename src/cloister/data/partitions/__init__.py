@@ -9,7 +9,7 @@ from cloister.data.partitions.click_preference import by_click_behaviour, mixed_
 from cloister.data.partitions.client_view import ClientView, Views
 from cloister.data.partitions.document_preference import by_document_preference, merged_intents
 from cloister.data.partitions.flat import FlatViews, flatten
-from cloister.data.partitions.iid import iid, iid_disjoint
+from cloister.data.partitions.identical import iid, iid_disjoint
 from cloister.data.partitions.label_distribution import by_label
 from cloister.data.partitions.quantity import THESIS_QUANTITIES, by_quantity, with_quantities
 

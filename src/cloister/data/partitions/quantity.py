@@ -8,7 +8,7 @@ from typing import Final
 
 from cloister.core.errors import SettingsError
 from cloister.data.partitions.client_view import ClientView, Views
-from cloister.data.partitions.iid import iid
+from cloister.data.partitions.identical import iid
 from cloister.data.ranking_data import RankingData
 
 __all__ = ["THESIS_QUANTITIES", "by_quantity", "with_quantities"]
