@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -56,32 +57,47 @@ def write_world(world: World, folder: str | Path, progress: Progress | None = No
 
     Features and intents become LETOR files (``train``, ``vali``, ``test``), intents with an
     ``intents.tsv`` beside them; a clinic becomes a BEIR folder with the rights of each pod.
-    ``world.json`` holds the settings.
+    ``world.json`` holds the settings. The folder appears when it is complete: what a killed
+    process leaves has another name and is removed by the next one.
     """
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise SettingsError(
             "exists already and is not empty", where=str(folder), remedy="name a new folder"
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    if isinstance(world, ClinicWorld):
-        write_clinic(world, folder, progress=progress)
-        return folder
+    partial = folder.with_name(f".{folder.name}.partial")
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        if isinstance(world, ClinicWorld):
+            write_clinic(world, partial, progress=progress)
+        else:
+            _write_letor_world(world, partial, progress)
+        partial.replace(folder)
+    except OSError as error:
+        raise SettingsError(
+            f"cannot be written: {error.strerror or error}", where=str(folder)
+        ) from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return folder
+
+
+def _write_letor_world(
+    world: FeaturesWorld | IntentsWorld, folder: Path, progress: Progress | None
+) -> None:
     drawn: list[IntentData] = []
     for done, part in enumerate(_PARTS, 1):
         data = world.data(part)
         if isinstance(data, IntentData):
-            data = _named(data, part)
-            drawn.append(data)
-            write_letor(data.data, folder / f"{part}.txt")
-        else:
-            write_letor(data, folder / f"{part}.txt")
+            drawn.append(_named(data, part))
+            data = drawn[-1].data
+        write_letor(data, folder / f"{part}.txt")
         if progress:
             progress(done, len(_PARTS))
     if drawn:
         _write_intents(drawn, folder / "intents.tsv")
     _write_settings(world.settings, folder)
-    return folder
 
 
 def _named(data: IntentData, part: str) -> IntentData:
