@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from cloister.core.errors import DataError, NotFound
+from cloister.core.errors import DataError
 from cloister.core.settings import Settings
 from cloister.data import letor_kernel as kernels
 from cloister.data.byte_strings import ByteStrings
@@ -26,13 +25,13 @@ from cloister.data.cache import cached_arrays
 from cloister.data.letor_kernel import COLUMN, FAULT, POSITION, ROW, STATE_SIZE, WIDTH, Fault
 from cloister.data.normalise import Normalisation, normalise
 from cloister.data.ranking_data import RankingData
+from cloister.data.text_file import GZIP_MAGIC, explained
 
 __all__ = ["LetorSettings", "parse_letor", "read_letor", "write_letor"]
 
 CHUNK_BYTES: Final = 1 << 22  # enough chunks for every thread, few enough to cost nothing
 MAX_FEATURES: Final = 1_000_000  # a higher index is a slip, not a wider table
 SHOWN: Final = 120  # characters of an offending line that an error shows
-GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
 class LetorSettings(Settings):
@@ -135,22 +134,13 @@ def write_letor(data: RankingData, path: str | Path) -> None:
 
 
 def _read_padded(path: Path) -> NDArray[np.uint8]:
-    try:
-        with path.open("rb") as file:
-            if file.read(2) == GZIP_MAGIC:
-                file.seek(0)
-                return _padded(gzip.GzipFile(fileobj=file).read())
+    with explained(path), path.open("rb") as file:
+        if file.read(2) == GZIP_MAGIC:
             file.seek(0)
-            buffer = _room_for(os.fstat(file.fileno()).st_size)
-            n_read = file.readinto(buffer.data)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(
-            f"damaged gzip file ({error})", where=str(path), remedy="fetch it again"
-        ) from None
-    except FileNotFoundError:
-        raise NotFound("no such file", where=str(path)) from None
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", where=str(path)) from None
+            return _padded(gzip.GzipFile(fileobj=file).read())
+        file.seek(0)
+        buffer = _room_for(os.fstat(file.fileno()).st_size)
+        n_read = file.readinto(buffer.data)
     buffer[n_read:] = 10
     return buffer
 

@@ -10,14 +10,22 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from cloister.core.errors import DataError, NotFound
 
-__all__ = ["find_text_file", "find_text_files", "first_line", "read_lines", "shortened"]
+__all__ = [
+    "explained",
+    "find_text_file",
+    "find_text_files",
+    "first_line",
+    "read_lines",
+    "shortened",
+]
 
-_GZIP_MAGIC: Final = b"\x1f\x8b"
+GZIP_MAGIC: Final = b"\x1f\x8b"
 _BUFFER_BYTES: Final = 1 << 17  # the 8 KiB default costs a call into gzip for every few lines
 _SHOWN_CHARACTERS: Final = 80  # of an offending line, in an error
 
@@ -45,16 +53,24 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     """
     path = Path(path)
     number = 0
+    with explained(path):
+        try:
+            with _opened(path) as stream:
+                for number, line in enumerate(stream, 1):
+                    yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"not UTF-8: {error.reason} in {shortened(error.object.decode('latin-1'))}",
+                where=f"{path}:{number}",
+                remedy="convert the file to UTF-8",
+            ) from None
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn the errors of reading a file into ours, with the file's name."""
     try:
-        with _opened(path) as stream:
-            for number, line in enumerate(stream, 1):
-                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"not UTF-8: {error.reason} in {shortened(error.object.decode('latin-1'))}",
-            where=f"{path}:{number}",
-            remedy="convert the file to UTF-8",
-        ) from None
+        yield
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(
             f"damaged gzip file ({error})", where=str(path), remedy="fetch the file again"
@@ -68,8 +84,8 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
 def _opened(path: Path) -> BinaryIO:
     """Open a file for reading bytes; gzip is known by its first bytes, not only by its name."""
     with path.open("rb") as stream:
-        magic = stream.read(len(_GZIP_MAGIC))
-    if magic == _GZIP_MAGIC:
+        magic = stream.read(len(GZIP_MAGIC))
+    if magic == GZIP_MAGIC:
         return io.BufferedReader(gzip.GzipFile(path), _BUFFER_BYTES)
     if path.suffix == ".gz":
         raise gzip.BadGzipFile("the first bytes are not those of gzip")
