@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 RUN_READY := $(VENV)/.run-ready
+MADE := $(VENV)/.made
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help run test lint types imports unit docs bench clean
@@ -45,16 +46,18 @@ clean:  ## remove everything that make made
 	rm -rf $(VENV) docs/_build docs/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(VENV)/bin/python:
+# The marker is written last: a .venv that was left half made is made again.
+$(MADE):
 	@tools/check-python $(PYTHON)
-	@$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
 
-$(RUN_READY): $(VENV)/bin/python pyproject.toml constraints.txt
+$(RUN_READY): $(MADE) pyproject.toml constraints.txt
 	@echo "Installing Cloister into $(VENV) ..."
 	@$(BIN)/pip install -qq -c constraints.txt -e .
 	@touch $@
 
-$(READY): $(VENV)/bin/python pyproject.toml constraints.txt
+$(READY): $(MADE) pyproject.toml constraints.txt
 	@echo "Installing Cloister and its development tools into $(VENV) ..."
 	@$(BIN)/pip install -qq -c constraints.txt -e ".[dev]"
 	@touch $@ $(RUN_READY)

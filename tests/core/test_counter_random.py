@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloister.core.counter_random import (
+    checked_stream,
     fill_uniform,
     new_stream,
     next_uniform,
@@ -18,6 +21,7 @@ from cloister.core.errors import SettingsError
 from cloister.core.kernel import kernel, parallel_kernel
 
 WORD = st.integers(0, 2**32 - 1)
+WRONG = (-1, 2**32, 0.0, False, None)
 
 
 @kernel
@@ -125,16 +129,38 @@ def first_number_of_each_client(seed, out):  # type: ignore[no-untyped-def]
 
 
 def test_the_number_of_threads_does_not_change_a_bit() -> None:
+    before = numba.get_num_threads()
     results = []
-    for threads in (1, 2):
-        numba.set_num_threads(threads)
-        out = np.empty(10_000, np.float32)
-        first_number_of_each_client(7, out)
-        results.append(out)
+    try:
+        for n_threads in (1, min(2, numba.config.NUMBA_NUM_THREADS)):
+            numba.set_num_threads(n_threads)
+            out = np.empty(10_000, np.float32)
+            first_number_of_each_client(7, out)
+            results.append(out)
+    finally:
+        numba.set_num_threads(before)
     assert results[0].tobytes() == results[1].tobytes()
 
 
-@pytest.mark.parametrize("wrong", [{"seed": -1}, {"seed": 2**64}, {"seed": 0, "client": 2**32}])
-def test_numbers_that_do_not_fit_are_refused(wrong: dict[str, int]) -> None:
-    with pytest.raises(SettingsError):
-        new_stream(**wrong)
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"seed": -1},
+        {"seed": 2**64},
+        {"seed": 1.5},
+        {"seed": True},
+        {"seed": "7"},
+        *({"seed": 0, name: value} for name in ("round", "client", "purpose") for value in WRONG),
+    ],
+)
+def test_numbers_that_do_not_fit_are_refused(wrong: dict[str, Any]) -> None:
+    name = list(wrong)[-1]
+    for ask in (checked_stream, new_stream):
+        with pytest.raises(SettingsError, match=f"^{name}: must be"):
+            ask(**wrong)
+
+
+def test_numpy_integers_begin_the_same_stream_as_python_ones() -> None:
+    largest = checked_stream(np.uint64(2**64 - 1), round=np.int32(3), client=np.uint32(2**32 - 1))
+    assert largest == (2**64 - 1, 3, 2**32 - 1, 0)
+    assert [type(number) for number in largest] == [np.uint64, int, int, int]

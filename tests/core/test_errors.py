@@ -9,7 +9,13 @@ from cloister.core.errors import CloisterError, DataError
 def test_the_text_has_place_matter_and_remedy() -> None:
     error = DataError("no label", where="a.txt:7", remedy="write one")
     assert str(error) == "a.txt:7: no label; write one"
-    assert str(DataError("no label")) == "no label"
+    assert error.message == "a.txt:7: no label"
+
+
+def test_an_error_without_a_remedy_of_its_own_has_that_of_its_kind() -> None:
+    assert str(DataError("no label")) == "no label; mend the data or leave it out"
+    for name in errors.__all__:
+        assert getattr(errors, name)("x").remedy
 
 
 def test_errors_cross_process_boundaries_whole() -> None:

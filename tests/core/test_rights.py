@@ -11,6 +11,7 @@ from cloister.core.rights import NOBODY, STRANGER, Reader, Rights
 ALLOWED, REFUSED = True, False
 NURSES = frozenset({GroupId("nurses")})
 NOTES = Rights(owner=AgentId("alice"), agents=frozenset({AgentId("bob")}), groups=NURSES)
+UNNAMED = Rights(owner=AgentId("alice"), groups=frozenset({GroupId("")}))
 LEAFLET = Rights(owner=AgentId("alice"), public=True)
 
 TABLE = [
@@ -25,6 +26,13 @@ TABLE = [
     ("alice", ("nurses",), NOBODY, REFUSED),
     ("", (), NOBODY, REFUSED),
     ("", ("nurses",), NOTES, REFUSED),  # a group without a verified name is no identity
+    ("carol", ("",), UNNAMED, REFUSED),  # an empty group is no group
+    ("carol", ("",), NOTES, REFUSED),
+    ("carol", ("", "nurses"), NOTES, ALLOWED),
+    ("carol", ("", "nurses"), UNNAMED, REFUSED),
+    ("carol", ("",), UNNAMED.grant_group("nurses"), REFUSED),
+    ("carol", ("", "nurses"), UNNAMED.grant_group("nurses"), ALLOWED),
+    ("alice", ("",), UNNAMED, ALLOWED),
 ]
 
 
@@ -64,3 +72,4 @@ def test_a_revoked_group_is_refused() -> None:
 
 def test_granting_to_an_empty_name_gives_nothing_to_strangers() -> None:
     assert not Rights().grant("").allow(STRANGER)
+    assert Rights().grant_group("", "nurses") == Rights(groups=NURSES)

@@ -42,6 +42,11 @@ def test_settings_are_read_from_an_address() -> None:
     assert Walk.from_text("") == Walk()
 
 
+def test_a_setting_given_twice_is_an_error() -> None:
+    with pytest.raises(SettingsError, match="more than once"):
+        Walk.from_text("steps=7&steps=8")
+
+
 def test_an_address_without_values_is_an_error() -> None:
     with pytest.raises(SettingsError):
         Walk.from_text("steps")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from typing import Any
 
 import numba
 import numpy as np
@@ -196,6 +197,29 @@ def test_clicks_of_a_page_do_not_depend_on_the_pages_beside_it() -> None:
 def test_another_seed_or_round_gives_other_clicks(other: dict[str, int]) -> None:
     pages, model = random_pages(1000, 10, 5), click_model("informational", 5)
     assert (sample_clicks(model, pages, seed=3) != sample_clicks(model, pages, **other)).any()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"seed": seed} for seed in (-1, 1.5, 2**64, True, "1")),
+        *({"seed": 1, "round": round} for round in (-1, 0.5, 2**32, False)),
+    ],
+)
+def test_seeds_and_rounds_that_do_not_fit_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError, match=f"^{list(wrong)[-1]}: must be"):
+        sample_clicks(click_model("perfect", 3), np.array([[0, 1]]), **wrong)
+
+
+@pytest.mark.parametrize(("seed", "round"), [(2**63, 0), (2**64 - 1, 2**32 - 1), (2**63 + 1, 7)])
+def test_the_largest_seeds_and_rounds_draw_from_their_own_stream(seed: int, round: int) -> None:
+    model, pages = click_model("informational", 5), random_pages(50, 6, 5)
+    sampled = sample_clicks(model, pages, seed=seed, round=round)
+    for page, grades in enumerate(pages):
+        stream = new_stream(seed, round=round, client=page, purpose=CLICK_PURPOSE)
+        uniform = iter(lambda stream=stream: float(next_uniform(stream)), None)
+        shown = [int(grade) for grade in grades if grade >= 0]
+        assert sampled[page, : len(shown)].tolist() == literal_clicks(model, shown, uniform)
 
 
 @pytest.mark.parametrize(("word", "clicked"), [(0xFFFFFFFF, True), (0, False)])

@@ -31,6 +31,7 @@ from cloister.data.worlds.clinic.lexicon import (
 )
 from cloister.data.worlds.clinic.names import BRAND, FAMILY_NAME, PLACE, spell
 from cloister.data.worlds.clinic.queries import AGE_GROUPS, ClinicQuery
+from cloister.data.worlds.clinic.world import patient_id
 
 ADULT_FROM = 12
 WORD = re.compile("[a-z]+")
@@ -370,7 +371,7 @@ def test_memory_does_not_grow_with_the_number_of_pods() -> None:
         tracemalloc.stop()
         return high
 
-    peak(1_024)  # fills the caches
+    peak(4_096)  # fills the caches of names, which are bounded
     assert peak(4_096) < peak(1_024) + 500_000
 
 
@@ -392,6 +393,25 @@ def test_readable_agrees_with_the_rights_of_each_pod() -> None:
         shares.append(allowed.mean())
     assert sum(share > 0 for share in shares[:40]) >= 30
     assert shares[-3:] == [1.0, 1 / 400, 0.0]  # full access, a patient, somebody unknown
+
+
+@pytest.mark.parametrize(
+    ("name", "pods"),
+    [
+        ("0000007", [7]), ("0000000", [0]), ("0000399", [399]), ("0000400", []), ("7", []),
+        ("00000007", []), ("-000001", []), ("000000\u0667", []), ("0000007\n", []), ("", []),
+        ("9" * 5_000, []), ("000_007", []), (" 000007", []),
+    ],
+)  # fmt: skip
+def test_only_the_exact_id_of_a_patient_opens_a_pod(name: str, pods: list[int]) -> None:
+    world = small_world()
+    agent = f"https://clinic.example/patients/{name}#me"
+    assert np.flatnonzero(world.readable(agent)).tolist() == pods
+    by_hand = [patient_id(number) == agent for number in range(world.n_pods)]
+    assert world.readable(agent).tolist() == by_hand
+    assert world.readable(agent, 5, 20).tolist() == by_hand[5:20]
+    for other in (f"{agent}x", agent.replace("#me", ""), f"x{agent}", agent.replace(".", "-")):
+        assert not world.readable(other).any()
 
 
 def test_specialists_read_by_their_group_and_only_what_was_referred() -> None:

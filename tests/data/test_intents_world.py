@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -46,6 +47,27 @@ def test_the_same_seed_gives_the_same_wishes() -> None:
     settings = IntentsSettings(queries=10, documents=10)
     one, two = IntentsWorld(settings).data(), IntentsWorld(settings).data()
     np.testing.assert_array_equal(one.intent_labels, two.intent_labels)
+
+
+@pytest.mark.parametrize(
+    "sizes", list(itertools.product([1, 2], [1, 2], [2, 3], [2, 3, 4, 5], [0, 2]))
+)
+def test_the_smallest_worlds_are_finite_and_warn_of_nothing(sizes: tuple[int, ...]) -> None:
+    names = ("queries", "documents", "features", "grades", "spread")
+    settings = dict(zip(names, sizes, strict=True))
+    drawn = IntentsWorld(IntentsSettings(**settings)).data()  # warnings are errors in tests
+    assert drawn.data.n_queries == settings["queries"]
+    assert np.isfinite(drawn.data.features).all()
+    assert 0 <= drawn.intent_labels.min() <= drawn.intent_labels.max() < settings["grades"]
+
+
+def test_without_two_documents_to_compare_wishes_are_noise_alone() -> None:
+    settings = IntentsSettings(queries=400, documents=1, spread=0, features=2)
+    one = IntentsWorld(settings)
+    two = IntentsWorld(settings)
+    two.weights = -one.weights
+    np.testing.assert_array_equal(one.data().intent_labels, two.data().intent_labels)
+    assert one.data().intent_labels.any()
 
 
 def test_labels_that_do_not_fit_are_refused() -> None:

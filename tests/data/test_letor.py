@@ -3,12 +3,13 @@ from __future__ import annotations
 import gzip
 import math
 import tempfile
+import time
 from pathlib import Path
 
 import numba
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
@@ -41,20 +42,29 @@ def number_of(text: str) -> float:
 @given(st.floats(allow_nan=False, allow_infinity=False))
 @example(0.1 + 0.2)
 @example(5e-324)
-@example(1.7976931348623157e308)
+@example(2.2250738585072014e-308)
+@example(1.5e-30)
+@example(9.999999717180685e-10)
+@example(1.7975e308)
 def test_every_double_is_read_as_python_reads_it(value: float) -> None:
+    assume(abs(value) < 1.7976e308)  # the largest double stands for a missing value
     assert number_of(repr(value)) == value
     assert math.copysign(1, number_of(repr(value))) == math.copysign(1, value)
 
 
 @given(
     st.from_regex(r"[+-]?[0-9]{1,25}(\.[0-9]{0,25})?([eE][+-]?[0-9]{1,3})?", fullmatch=True).filter(
-        lambda text: abs(float(text)) < math.inf
+        lambda text: abs(float(text)) < 1.7976e308
     )
 )
 @example("9007199254740993.5")
 @example("9223372036854775807.")
 @example("0.30000000000000004441")
+@example("9223372036854775799e-3")
+@example("0.1000000000000000055511151231257827021181583404541015625")
+@example("0.10000000000000000555111512312578270211815834045410156250000000001")
+@example("8.5e22")
+@example("7205759403792793e-39")
 def test_every_decimal_number_is_rounded_as_python_rounds_it(text: str) -> None:
     assert number_of(text) == float(text)
 
@@ -66,7 +76,7 @@ LINES = st.lists(
     st.tuples(
         st.integers(0, 4),
         st.sampled_from(["1", "2", "q-3", "x:y"]),
-        st.dictionaries(st.integers(1, 30), VALUES, max_size=8),
+        st.dictionaries(st.integers(1, 30), VALUES, max_size=8).map(lambda d: sorted(d.items())),
         st.sampled_from(["", "#docid = GX1 inc = 1", "# plain name", "#", "\r", "  "]),
     ),
     min_size=1,
@@ -76,10 +86,10 @@ LINES = st.lists(
 
 @given(LINES, st.booleans())
 def test_the_fast_reader_agrees_with_the_literal_one(
-    lines: list[tuple[int, str, dict[int, object], str]], end: bool
+    lines: list[tuple[int, str, list[tuple[int, object]], str]], end: bool
 ) -> None:
     text = "\n".join(
-        f"{label} qid:{query} {' '.join(f'{i}:{v}' for i, v in cells.items())} {comment}"
+        f"{label} qid:{query} {' '.join(f'{i}:{v}' for i, v in cells)} {comment}"
         for label, query, cells, comment in lines
     ) + ("\n" if end else "")
     expected = read_literally(text)
@@ -124,10 +134,14 @@ def test_chunks_and_threads_do_not_change_a_bit(monkeypatch: pytest.MonkeyPatch)
         for row in range(800)
     ).encode()
     whole = parse_letor(text)
-    for threads, chunk in ((1, 100), (2, 777), (2, 1 << 14)):
+    n_threads = numba.get_num_threads()
+    for threads, chunk in ((1, 100), (n_threads, 777), (n_threads, 1 << 14)):
         monkeypatch.setattr(letor, "CHUNK_BYTES", chunk)
         numba.set_num_threads(threads)
-        again = parse_letor(text)
+        try:
+            again = parse_letor(text)
+        finally:
+            numba.set_num_threads(n_threads)
         assert again.features.tobytes() == whole.features.tobytes()
         assert list(again.doc_ids) == list(whole.doc_ids)
         assert list(again.query_ids) == list(whole.query_ids)
@@ -153,7 +167,12 @@ def test_chunks_and_threads_do_not_change_a_bit(monkeypatch: pytest.MonkeyPatch)
         ("1 qid:1 1:0x1p3", "neither a number"),
         ("1 qid:1 1:inf", "neither a number"),
         ("1 qid:1 1:NULLS", "neither a number"),
-        ("1 qid:1 1:1e999", "finite"),
+        ("1 qid:1 1:1e999", "too large for 32 bits"),
+        ("1 qid:1 1:1e39", "too large for 32 bits"),
+        ("1 qid:1 1:1e300", "too large for 32 bits"),
+        ("1 qid:1 1:1e30\x01", "neither a number"),
+        ("1 qid:1 1:1 1:2", "must rise"),
+        ("1 qid:1 2:1 1:2", "must rise"),
         ("1 qid:1 99999999:1", "too high"),
     ],
 )
@@ -165,7 +184,7 @@ def test_a_malformed_line_is_named_with_its_number_and_text(
     with pytest.raises(DataError, match=said) as caught:
         read_letor(path)
     assert caught.value.where == f"{path}:4"
-    assert line in caught.value.what
+    assert repr(line)[1:-1] in caught.value.what
 
 
 def test_an_index_over_the_number_that_was_set_is_an_error() -> None:
@@ -186,6 +205,49 @@ def test_a_last_column_of_zeros_is_kept() -> None:
 def test_missing_values_are_nan_or_zero_as_set() -> None:
     assert np.isnan(parse_letor(b"1 qid:1 1:NULL\n").features[0, 0])
     assert parse_letor(b"1 qid:1 1:NULL\n", LetorSettings(null="zero")).features[0, 0] == 0
+
+
+@pytest.mark.parametrize("text", ["1.7976931348623157e308", "1.79769313486232E+308"])
+def test_the_largest_double_is_a_missing_value_as_istella_writes_it(text: str) -> None:
+    for settings in (LetorSettings(), WIDE):
+        data = parse_letor(f"1 qid:1 1:{text} 2:3\n".encode(), settings)
+        assert np.isnan(data.features[0, 0])
+        assert data.features[0, 1] == 3
+
+
+def test_queries_whose_names_are_not_utf8_stay_apart() -> None:
+    data = parse_letor(b"1 qid:\xff 1:1\n0 qid:\xfe 1:1\n2 qid:\xff 1:1\n")
+    assert data.n_queries == 2
+    assert data.labels.tolist() == [1, 2, 0]
+
+
+def test_a_byte_order_mark_is_passed_over() -> None:
+    assert parse_letor(b"\xef\xbb\xbf2 qid:1 1:1\n").labels.tolist() == [2]
+
+
+def test_a_table_that_cannot_fit_is_an_error_of_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(letor.np, "zeros", no_room)
+        with pytest.raises(DataError, match="does not fit into memory"):
+            letor._table(10, 10, np.float32, "a.txt")
+
+
+def test_numbers_with_many_digits_do_not_slow_the_reader_down() -> None:
+    rng = np.random.default_rng(1)
+    values = (10.0 ** rng.uniform(-30, 30, 40_000)).tolist()
+    short = b"".join(b"1 qid:1 1:%.6f\n" % v for v in rng.random(40_000))
+    long = "".join(f"1 qid:1 1:{v!r}\n" for v in values).encode()
+    parse_letor(short, WIDE)
+    seconds = []
+    for text in (short, long):
+        start = time.process_time()
+        data = parse_letor(text, WIDE)
+        seconds.append(time.process_time() - start)
+    np.testing.assert_array_equal(data.features[:, 0], values)
+    assert seconds[1] < 20 * seconds[0] + 0.5  # it was hundreds of times
 
 
 def test_rows_of_one_query_are_brought_together() -> None:

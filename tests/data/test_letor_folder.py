@@ -58,6 +58,38 @@ def test_files_are_known_by_their_names(
     assert names(fold.test) == [test]
 
 
+def test_two_collections_in_one_folder_stay_apart(tmp_path: Path) -> None:
+    files = [f"set{n}.{part}.txt" for n in (1, 2) for part in ("train", "valid", "test")]
+    found = find_letor(put(tmp_path, *files))
+    assert [names(fold.train) for fold in found.folds] == [["set1.train.txt"], ["set2.train.txt"]]
+    assert len(found.files) == 6
+
+
+def test_a_file_that_lies_there_twice_is_read_once(tmp_path: Path) -> None:
+    put(tmp_path, "train.txt", "test.txt", "train.txt.gz")
+    (fold,) = find_letor(tmp_path).folds
+    assert names(fold.train) == ["train.txt"]
+
+
+def test_other_files_beside_the_parts_do_not_matter(tmp_path: Path) -> None:
+    found = find_letor(put(tmp_path, "S1.txt", "S2.txt", "S3.txt", "README.txt", ".hidden.txt"))
+    assert found.layout == "parts"
+    assert len(found.files) == 3
+
+
+def test_folds_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    files = [f"Fold{f}/{part}.txt" for f in (10, 2) for part in ("train", "test")]
+    found = find_letor(put(tmp_path, *files))
+    assert [fold.train[0].parent.name for fold in found.folds] == ["Fold2", "Fold10"]
+
+
+def test_a_folder_without_training_data_does_not_train_on_the_test(tmp_path: Path) -> None:
+    found = find_letor(put(tmp_path, "test.txt"))
+    assert names(found.files) == ["test.txt"]
+    with pytest.raises(DataError, match="no training file"):
+        found.load_fold()
+
+
 def test_folders_of_folds_are_found(tmp_path: Path) -> None:
     files = [f"Fold{f}/{part}.txt" for f in (1, 2) for part in ("train", "vali", "test")]
     found = find_letor(put(tmp_path, *files))
@@ -96,6 +128,8 @@ def test_what_cannot_be_found_is_said(tmp_path: Path) -> None:
         find_letor(tmp_path / "none")
     with pytest.raises(DataError, match="no LETOR files"):
         find_letor(tmp_path)
+    with pytest.raises(DataError, match="neither a file nor a folder"):
+        find_letor("/dev/null")
     put(tmp_path, "train.txt", "test.txt")
     with pytest.raises(SettingsError, match="no fold 2"):
         find_letor(tmp_path).load_fold(2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 from collections.abc import Callable, Sequence
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from itertools import combinations
 from math import comb
 from pathlib import Path
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from cloister.core.errors import DataError, SettingsError
 from cloister.core.kernel import kernel
-from cloister.data.clicks import click_model
+from cloister.data.clicks import click_model, stack_tables
 from cloister.data.partitions import (
     ClientView,
     FlatViews,
@@ -34,6 +34,7 @@ from cloister.data.partitions import (
     mixed_click_behaviour,
     with_quantities,
 )
+from cloister.data.partitions.flat import distinct_click_models
 from cloister.data.ranking_data import RankingData
 
 
@@ -56,6 +57,16 @@ def make_intents(data: RankingData, n_intents: int = 4) -> NDArray[np.int8]:
 DATA = make_data()
 INTENTS = make_intents(DATA)
 MODELS = [click_model(name, 5) for name in ("perfect", "navigational", "informational")]
+ALIKE = [click_model(model.name, 5) for model in MODELS]  # equal models, made again
+
+
+def click_in_turn(views: Views) -> Views:
+    """Give clients none, one, two, ... of the models, in an order of their own."""
+    return tuple(
+        replace(view, click_models=tuple(MODELS[::-1][: client % 4]))
+        for client, view in enumerate(views)
+    )
+
 
 PARTITIONS: dict[str, Callable[[], Views]] = {
     "iid": lambda: iid(DATA, 7),
@@ -66,6 +77,9 @@ PARTITIONS: dict[str, Callable[[], Views]] = {
     "type 2, #R = 2": lambda: by_label(DATA, n_labels_per_client=2, seed=1),
     "type 3": lambda: by_click_behaviour(DATA, MODELS),
     "type 3 mixed": lambda: mixed_click_behaviour(DATA, MODELS, 3),
+    "types 3 and 4": lambda: with_quantities(by_click_behaviour(DATA, MODELS, n_clients=7)),
+    "type 3, equal models": lambda: by_click_behaviour(DATA, [*MODELS[:1], *MODELS, *ALIKE]),
+    "types 2 and 3": lambda: click_in_turn(by_label(DATA, n_labels_per_client=1, seed=1)),
     "type 4": lambda: by_quantity(DATA),
     "types 1 and 4": lambda: with_quantities(by_document_preference(DATA, INTENTS, seed=1)),
     "types 2 and 4": lambda: with_quantities(by_label(DATA, n_labels_per_client=1, seed=1)),
@@ -138,6 +152,39 @@ def test_a_compiled_kernel_reads_the_same_views(make: Callable[[], Views]) -> No
         ]
         assert [tuple(line) for line in read_client(flat, client).tolist()] == expected
         assert flat.queries_per_round[client] == (view.queries_per_round or 0)
+
+
+@each_partition
+def test_a_compiled_kernel_reads_the_same_click_models(make: Callable[[], Views]) -> None:
+    views = make()
+    flat, distinct = flatten(views), distinct_click_models(views)
+    assert len(set(distinct)) == len(distinct)
+    seen = [model for view in views for model in view.click_models]
+    assert list(distinct) == sorted(set(seen), key=seen.index)
+    tables = stack_tables(distinct, 3) if distinct else None
+    for client, view in enumerate(views):
+        numbers = models_of_client(flat, client).tolist()
+        assert [distinct[number] for number in numbers] == list(view.click_models)
+        for number, model in zip(numbers, view.click_models, strict=True):
+            assert tables is not None
+            assert tables.click[number].tolist() == model.table(3).click.tolist()
+
+
+def test_clients_who_click_differently_are_not_laid_out_alike() -> None:
+    alike = flatten(iid(DATA, 3))
+    assert (alike.model_bounds.tolist(), alike.models.tolist()) == ([0, 0], [])
+    apart = flatten(by_click_behaviour(DATA, MODELS))
+    assert apart.behaviour.tolist() == apart.models.tolist() == [0, 1, 2]
+    mixed = flatten(mixed_click_behaviour(DATA, MODELS, 3))
+    assert mixed.behaviour.tolist() == [0, 0, 0]
+    assert mixed.models.tolist() == [0, 1, 2]
+
+
+@kernel
+def models_of_client(flat: FlatViews, client: int) -> NDArray[np.int32]:
+    """Return the numbers of the models that a client draws from."""
+    behaviour = flat.behaviour[client]
+    return flat.models[flat.model_bounds[behaviour] : flat.model_bounds[behaviour + 1]]
 
 
 @kernel

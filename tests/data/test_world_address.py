@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from cloister.core.errors import SettingsError
+from cloister.core.settings import Settings
 from cloister.data.letor_folder import find_letor
 from cloister.data.worlds import address
 from cloister.data.worlds.address import open_world, write_world
@@ -50,12 +51,31 @@ def test_a_writer_that_dies_leaves_no_folder_that_looks_complete(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_rest_of_a_killed_writer_is_replaced(tmp_path: Path) -> None:
-    (tmp_path / ".w.partial").mkdir()
-    (tmp_path / ".w.partial" / "junk").write_text("")
-    write_world(open_world(SMALL), tmp_path / "w")
+def test_two_writers_at_once_do_not_mix_their_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = address._write_settings
+    inner: list[Path] = []
+
+    def another_writer_first(settings: Settings, folder: Path) -> None:
+        if not inner:
+            inner.append(folder)
+            write_world(open_world(SMALL), tmp_path / "w")
+        real(settings, folder)
+
+    monkeypatch.setattr(address, "_write_settings", another_writer_first)
+    with pytest.raises(SettingsError, match="cannot be written"):
+        write_world(open_world(SMALL), tmp_path / "w")
     assert {path.name for path in tmp_path.iterdir()} == {"w"}
-    assert not (tmp_path / "w" / "junk").exists()
+    assert len(list((tmp_path / "w").iterdir())) == 4
+
+
+def test_a_world_can_be_written_into_the_present_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert len(list(write_world(open_world(SMALL), ".").iterdir())) == 4
 
 
 def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:

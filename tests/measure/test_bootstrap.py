@@ -96,6 +96,12 @@ def test_too_few_values_are_refused(values: list[float]) -> None:
         mean_interval(values, rng=stream(70))
 
 
+@pytest.mark.parametrize("values", [[[0.0, 1.0], [2.0, 3.0]], [[math.nan, 1.0, 2.0]], 0.5])
+def test_values_that_are_not_one_list_are_refused(values: object) -> None:
+    with pytest.raises(DataError, match="not the shape"):
+        mean_interval(values, rng=stream(70))  # type: ignore[arg-type]
+
+
 def test_settings_outside_their_range_are_refused() -> None:
     for confidence in (0.0, 1.0, 95):
         with pytest.raises(SettingsError, match="confidence"):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloister.core.errors import SettingsError
+from cloister.core.errors import DataError, SettingsError
 from cloister.core.kernel import kernel
 from cloister.core.random import stream
 from cloister.measure.average_precision import average_precision
@@ -242,6 +242,39 @@ def test_max_rr_over_ten_results_takes_eleven_values() -> None:
     clicks = np.eye(11, 10, dtype=np.int8)  # one click on each rank, then none
     values = max_rr(clicks.ravel(), np.arange(12) * 10)
     assert sorted(values) == sorted([0.0, *(1 / rank for rank in range(1, 11))])
+
+
+@pytest.mark.parametrize("clicks", [np.eye(2, 10), np.zeros((0, 10)), np.array(1)])
+def test_max_rr_refuses_clicks_that_are_not_one_list(clicks: np.ndarray) -> None:
+    with pytest.raises(DataError, match=r"clicks: .* shape"):
+        max_rr(clicks, [0, 10, 20])
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ([[2, 1, 0], [1, 0, 1]], "query 0 shows 1 documents of grade 2"),
+        ([[1, 0, 1], [1, 0, 1]], "query 0 shows 1 documents of grade 1"),
+        ([[1, 1, 1], [2, 0, 0]], "query 1 shows 1 documents of grade 2"),
+        ([[1, 1], [1, 1]], "query 0 shows 1 documents of grade 2"),  # no column for it
+        ([[3], [2]], "query 0 shows 1 documents of grade 1"),
+        ([[], []], "query 0 shows 1 documents of grade 1"),
+    ],
+)
+def test_a_ranking_that_shows_more_than_was_counted_is_refused(
+    counts: list[list[int]], message: str
+) -> None:
+    scores, labels, offsets = [3, 2, 1, 2, 1], [2, 1, 0, 2, 0], [0, 3, 5]
+    wrong = np.array(counts, np.int64)
+    with pytest.raises(DataError, match=f"grade_counts: {message}"):
+        rank_labels(scores, labels, offsets, grade_counts=wrong)
+    with pytest.raises(DataError, match=f"grade_counts: {message}"):
+        RankedLabels(np.array(labels), np.array(offsets), wrong)
+
+
+def test_a_ranking_may_show_documents_that_nobody_judged() -> None:
+    ranked = RankedLabels(np.array([0, 1, -1, 0]), np.array([0, 4]), np.array([[0, 1, 0, 0]]))
+    np.testing.assert_allclose(ndcg(ranked), 1 / math.log2(3))
 
 
 def test_err_wants_a_scale_that_holds_the_labels() -> None:

@@ -78,6 +78,21 @@ def test_a_name_with_a_cut_off_below_one_is_refused(text: str) -> None:
         parse_measure(text)
 
 
+@pytest.mark.parametrize("digits", ["99999999999999999999", "2147483648", "9" * 5000])
+def test_a_name_with_a_cut_off_beyond_any_ranking_is_refused(
+    digits: str, world: tuple[np.ndarray, RankingData]
+) -> None:
+    with pytest.raises(SettingsError, match="at most 2147483647"):
+        parse_measure(f"nDCG@{digits}")
+    with pytest.raises(SettingsError, match="at most 2147483647"):
+        evaluate(*world, [f"nDCG@{digits}"])
+
+
+def test_the_largest_cut_off_is_the_whole_ranking(world: tuple[np.ndarray, RankingData]) -> None:
+    values = evaluate(*world, ["nDCG@2147483647", "nDCG"])
+    np.testing.assert_array_equal(values["nDCG@2147483647"], values["nDCG"])
+
+
 def test_what_a_measure_needs_is_asked_for(world: tuple[np.ndarray, RankingData]) -> None:
     scores, data = world
     with pytest.raises(SettingsError, match="max_grade"):

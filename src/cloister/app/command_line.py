@@ -57,9 +57,9 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         typer.echo("stopped", err=True)
         code = 130
-    except BrokenPipeError:  # the reader of a pipe left early
-        sys.stderr.close()
-        code = 0
+    except OSError as error:  # standard output cannot be written
+        typer.echo(f"error: {error.strerror or error}", err=True)
+        code = 1
     sys.exit(code if isinstance(code, int) else 0)
 
 

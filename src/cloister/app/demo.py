@@ -19,7 +19,7 @@ from cloister.core.random import stream
 from cloister.core.rights import STRANGER
 from cloister.data.clicks import click_model, fit_cascade, sample_clicks
 from cloister.data.letor_folder import FoldData
-from cloister.data.partitions import by_label, iid
+from cloister.data.partitions import ClientView, by_label, iid
 from cloister.data.source import load_fold
 from cloister.data.worlds.clinic import ClinicSettings, ClinicWorld
 from cloister.measure.bootstrap import mean_difference_interval
@@ -204,18 +204,30 @@ def _split(state: DemoState) -> Outcome:
     everyone = iid(train, 1_000_000)
     skewed = by_label(train, n_labels_per_client=1, seed=state.seed)
     held = [sorted(set(np.concatenate(_labels(view)).tolist())) for view in skewed]
-    shared = all(np.shares_memory(view.data.features, train.features) for view in skewed)
+    own_bytes = sum(_own_bytes(view) for view in skewed)
     return Outcome(
         {"iid_clients": len(everyone), "label_clients": len(skewed), "labels_held": held,
-         "rows_copied": 0 if shared else train.n_rows},
+         "bytes_of_views": own_bytes, "bytes_of_features": train.features.nbytes},
         [
             f"{len(everyone):,} equal clients, and {len(skewed)} who hold one grade each",
-            f"rows copied: {0 if shared else train.n_rows}",
+            f"the {len(skewed)} views take {own_bytes / 1e3:,.0f} KB of row numbers beside "
+            f"{train.features.nbytes / 1e3:,.0f} KB of features",
         ],
     )  # fmt: skip
 
 
-def _labels(view: Any) -> list[Any]:
+def _own_bytes(view: ClientView) -> int:
+    """Count the bytes of the arrays that a view does not share with its data set."""
+    arrays = (view.queries, view.rows, view.offsets, view.labels)
+    shared = (view.data.features, view.data.labels, view.data.offsets)
+    return sum(
+        array.nbytes
+        for array in arrays
+        if array is not None and not any(np.shares_memory(array, other) for other in shared)
+    )
+
+
+def _labels(view: ClientView) -> list[Any]:
     return [view.query_labels(i) for i in range(view.n_queries)]
 
 

@@ -47,7 +47,11 @@ def command_result(render: Render) -> Callable[[Callable[P, Result]], Callable[P
             try:
                 result = function(*args, **kwargs)
             except CloisterError as error:
-                fail(str(error), error.remedy, as_json)
+                fail(error.message, error.remedy, as_json)
+            except OSError as error:  # the machine's word, not a defect of ours
+                place = f"{error.filename}: " if error.filename else ""
+                remedy = "see that the place exists, may be used and has room"
+                fail(f"{place}{error.strerror or error}", remedy, as_json)
             except Exception as error:
                 traceback.print_exc()
                 remedy = "this is a defect in Cloister: please report it with the lines above"
@@ -80,12 +84,12 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def fail(error: str, remedy: str, as_json: bool, code: int = 1) -> None:
-    """Report a failure and leave with its exit code."""
+def fail(error: str, remedy: str, as_json: bool) -> None:
+    """Report a failure and leave with exit code 1."""
     if as_json:
         print_json({"error": error, "remedy": remedy})
-    typer.echo(f"{'wrong usage' if code == 2 else 'error'}: {error}", err=True)
-    raise typer.Exit(code)
+    typer.echo(f"error: {error}; {remedy}", err=True)
+    raise typer.Exit(1)
 
 
 def console(*, err: bool = False) -> Console:

@@ -20,8 +20,17 @@ from numpy.typing import NDArray
 
 from cloister.core.errors import SettingsError
 from cloister.core.kernel import inline_kernel, kernel
+from cloister.core.random import whole_number
 
-__all__ = ["fill_uniform", "next_uniform", "next_word", "philox", "start_stream", "new_stream"]
+__all__ = [
+    "checked_stream",
+    "fill_uniform",
+    "new_stream",
+    "next_uniform",
+    "next_word",
+    "philox",
+    "start_stream",
+]
 
 _M0: Final = np.uint64(0xD2511F53)  # multipliers and Weyl constants of Philox4x32
 _M1: Final = np.uint64(0xCD9E8D57)
@@ -82,17 +91,42 @@ def new_stream(seed: int, *, round: int = 0, client: int = 0, purpose: int = 0) 
     >>> float(next_uniform(stream)) == float(next_uniform(new_stream(7, round=2, client=5)))
     True
     """
-    for name, value, bits in (
-        ("seed", seed, 64),
-        ("round", round, 32),
-        ("client", client, 32),
-        ("purpose", purpose, 32),
-    ):
-        if not 0 <= value < 2**bits:
-            raise SettingsError(f"must be 0 to 2^{bits} - 1 (given: {value})", where=name)
+    numbers = checked_stream(seed, round=round, client=client, purpose=purpose)
     state = np.zeros(STREAM_WORDS, np.uint32)
-    start_stream(state, np.uint64(seed), round, client, purpose)
+    start_stream(state, *numbers)
     return state
+
+
+def checked_stream(
+    seed: int, *, round: int = 0, client: int = 0, purpose: int = 0
+) -> tuple[np.uint64, int, int, int]:
+    """Return the four numbers of a stream as `start_stream` takes them, else raise.
+
+    Kernels check nothing, and numbers that do not fit would wrap to another stream: whoever hands
+    a seed or a round to a kernel checks them here first.
+
+    Examples
+    --------
+    >>> checked_stream(7, round=2)
+    (np.uint64(7), 2, 0, 0)
+    >>> checked_stream(7, round=2**32)
+    Traceback (most recent call last):
+    ...
+    cloister.core.errors.SettingsError: round: must be 0 to 2^32 - 1 (given: 4294967296); ...
+    """
+    return (
+        np.uint64(_fitting(seed, 64, "seed")),
+        _fitting(round, 32, "round"),
+        _fitting(client, 32, "client"),
+        _fitting(purpose, 32, "purpose"),
+    )
+
+
+def _fitting(value: int, bits: int, name: str) -> int:
+    number = whole_number(value, where=name)
+    if not 0 <= number < 2**bits:
+        raise SettingsError(f"must be 0 to 2^{bits} - 1 (given: {number})", where=name)
+    return number
 
 
 @kernel

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 __all__ = [
     "AccessDenied",
     "BudgetExceeded",
@@ -26,7 +28,7 @@ class CloisterError(Exception):
     where
         The file and line, the setting, the party or the record that it concerns.
     remedy
-        What the reader can do about it.
+        What the reader can do about it; each kind of error has a usual one.
 
     Examples
     --------
@@ -36,16 +38,21 @@ class CloisterError(Exception):
     a.txt:3: the file ends in the middle of a record; fetch the file again
     """
 
+    usual_remedy: ClassVar[str] = "see the documentation"
+
     def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
         super().__init__(what)
         self.what = what
         self.where = where
-        self.remedy = remedy
+        self.remedy = remedy or self.usual_remedy
+
+    @property
+    def message(self) -> str:
+        """What was wrong and where, without the remedy."""
+        return f"{self.where}: {self.what}" if self.where else self.what
 
     def __str__(self) -> str:
-        place = f"{self.where}: " if self.where else ""
-        advice = f"; {self.remedy}" if self.remedy else ""
-        return f"{place}{self.what}{advice}"
+        return f"{self.message}; {self.remedy}"
 
     def __reduce__(self) -> tuple[object, ...]:
         """Carry the three parts across processes."""
@@ -59,34 +66,52 @@ def _rebuild(kind: type[CloisterError], what: str, where: str, remedy: str) -> C
 class SettingsError(CloisterError):
     """A setting is missing, unknown, or outside its range."""
 
+    usual_remedy = "change the setting"
+
 
 class DataError(CloisterError):
     """Input data cannot be read as what it claims to be."""
+
+    usual_remedy = "mend the data or leave it out"
 
 
 class NotFound(CloisterError):
     """A file, record or name does not exist, or may not be seen: the two look alike."""
 
+    usual_remedy = "check the name"
+
 
 class AccessDenied(CloisterError):
     """Somebody asked for something that they may not do."""
+
+    usual_remedy = "ask the owner for access"
 
 
 class BudgetExceeded(CloisterError):
     """A release would cost more privacy than its party allows."""
 
+    usual_remedy = "release less, or raise the party's limit"
+
 
 class StoreError(CloisterError):
     """The store could not be opened, read or written."""
+
+    usual_remedy = "see that the store exists, answers and has room"
 
 
 class Conflict(StoreError):
     """Somebody else changed the same record in the meantime."""
 
+    usual_remedy = "read the record again and repeat the change"
+
 
 class Damaged(StoreError):
     """Stored bytes do not match their checksum."""
 
+    usual_remedy = "restore them from a backup"
+
 
 class MissingDependency(CloisterError):
     """An optional package or program is needed and not installed."""
+
+    usual_remedy = "install it"

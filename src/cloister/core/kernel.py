@@ -1,8 +1,9 @@
-"""The two ways in which Cloister compiles a kernel.
+"""The three ways in which Cloister compiles a kernel.
 
 A kernel does arithmetic on arrays and knows nothing of files, networks or settings. All of them
-are compiled with the same options, given here once: machine code is kept on disk, the interpreter
-lock is released, and a division by zero gives infinity or NaN as it does in NumPy.
+are compiled with the same options, given here once: machine code is kept on disk where there is a
+place for it, the interpreter lock is released, and a division by zero gives infinity or NaN as it
+does in NumPy.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ __all__ = ["inline_kernel", "kernel", "parallel_kernel"]
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -35,14 +36,12 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     >>> total(np.array([1.0, 2.0, 3.5]))
     6.5
     """
-    # Machine code can be kept only for functions that live in a file.
-    options = _OPTIONS | {"cache": not function.__code__.co_filename.startswith("<")}
-    return cast(Callable[P, R], numba.njit(**options)(function))
+    return _compiled(function)
 
 
 def inline_kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a small function that is copied into the kernels that call it."""
-    return cast(Callable[P, R], numba.njit(inline="always", **_OPTIONS)(function))
+    return _compiled(function, inline="always")
 
 
 def parallel_kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -51,4 +50,16 @@ def parallel_kernel(function: Callable[P, R]) -> Callable[P, R]:
     Every iteration must write to places of its own: then the result does not depend on the
     number of threads.
     """
-    return cast(Callable[P, R], numba.njit(parallel=True, **_OPTIONS)(function))
+    return _compiled(function, parallel=True)
+
+
+def _compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
+    """Wrap a function for compilation at its first call; keep the machine code if possible."""
+    try:
+        compiled = numba.njit(cache=True, **_OPTIONS, **options)(function)
+    except RuntimeError as error:
+        # The function lives in no file, or neither its folder nor the home can be written.
+        if "cannot cache function" not in str(error):
+            raise
+        compiled = numba.njit(cache=False, **_OPTIONS, **options)(function)
+    return cast(Callable[P, R], compiled)

@@ -8,12 +8,13 @@ Kernels use :mod:`cloister.core.counter_random` instead.
 from __future__ import annotations
 
 import hashlib
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from cloister.core.errors import SettingsError
 
-__all__ = ["stream"]
+__all__ = ["stream", "whole_number"]
 
 
 def stream(seed: int, *purpose: str | int) -> np.random.Generator:
@@ -34,9 +35,41 @@ def stream(seed: int, *purpose: str | int) -> np.random.Generator:
     >>> bool((a == b).all()), bool((a == c).all())
     (True, False)
     """
+    seed = whole_number(seed, where="seed")
     if seed < 0:
         raise SettingsError(f"must be at least 0 (given: {seed})", where="seed")
+    # NumPy's integers and strings name the same stream as Python's; their repr() differs.
+    plain = tuple(map(_plain, purpose))
     # repr() keeps 1 and "1" apart, and a tuple's repr keeps ("ab",) and ("a", "b") apart.
-    digest = hashlib.blake2b(repr(purpose).encode(), digest_size=16).digest()
+    digest = hashlib.blake2b(repr(plain).encode(), digest_size=16).digest()
     words = np.frombuffer(digest, dtype=np.uint32).tolist()
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=words)))
+
+
+def _plain(part: str | int) -> str | int:
+    if isinstance(part, str):
+        return str(part)
+    if not _is_whole(part):
+        raise SettingsError(f"must be a name or a whole number (given: {part!r})", where="purpose")
+    return int(part)
+
+
+def whole_number(value: object, *, where: str) -> int:
+    """Return Python's or NumPy's integer as Python's; refuse all else, also True and False.
+
+    Examples
+    --------
+    >>> whole_number(np.int64(3), where="seed")
+    3
+    >>> whole_number(1.5, where="seed")
+    Traceback (most recent call last):
+    ...
+    cloister.core.errors.SettingsError: seed: must be a whole number (given: 1.5); ...
+    """
+    if not _is_whole(value):
+        raise SettingsError(f"must be a whole number (given: {value!r})", where=where)
+    return int(value)
+
+
+def _is_whole(value: object) -> TypeGuard[int | np.integer[Any]]:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -1,4 +1,8 @@
-"""The records that travel through Cloister. Plain, immutable, comparable."""
+"""The records that travel through Cloister: plain named tuples, whose fields cannot be set again.
+
+All can be compared and hashed but `Update`: its vector is an array, which has no single truth
+value and no hash.
+"""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Rights:
         return (
             reader.agent_id == self.owner
             or reader.agent_id in self.agents
-            or not self.groups.isdisjoint(reader.groups)
+            or any(self.groups & reader.groups)  # "" is false: an empty group matches nothing
         )
 
     def require(self, reader: Reader) -> None:
@@ -75,11 +75,11 @@ class Rights:
 
     def grant_group(self, *groups: str) -> Rights:
         """Return these rights with more groups that may read."""
-        return replace(self, groups=self.groups | frozenset(map(GroupId, groups)))
+        return replace(self, groups=self.groups | _group_names(groups))
 
     def revoke_group(self, *groups: str) -> Rights:
         """Return these rights without some groups."""
-        return replace(self, groups=self.groups - frozenset(map(GroupId, groups)))
+        return replace(self, groups=self.groups - _group_names(groups))
 
 
 NOBODY: Final = Rights()  # what holds where nothing is said
@@ -87,3 +87,7 @@ NOBODY: Final = Rights()  # what holds where nothing is said
 
 def _names(agents: Iterable[str]) -> frozenset[AgentId]:
     return frozenset(AgentId(name) for name in agents if name)
+
+
+def _group_names(groups: Iterable[str]) -> frozenset[GroupId]:
+    return frozenset(GroupId(name) for name in groups if name)

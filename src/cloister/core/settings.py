@@ -63,6 +63,9 @@ class Settings(BaseModel):
                 where=cls.__name__,
                 remedy="write name=value, joined by &",
             )
+        names = [name for name, _ in pairs]
+        if repeated := sorted({name for name in names if names.count(name) > 1}):
+            raise SettingsError("given more than once", where=f"{cls.__name__}.{repeated[0]}")
         return cls(**{name: _scalar_or_list(value) for name, value in pairs})
 
     @classmethod

@@ -28,14 +28,24 @@ class ByteStrings(Sequence[str]):
     @classmethod
     def of(cls, texts: Sequence[str]) -> ByteStrings:
         """Put texts into one block."""
-        encoded = [text.encode() for text in texts]
-        offsets = np.zeros(len(encoded) + 1, np.int64)
-        np.cumsum([len(text) for text in encoded], out=offsets[1:])
-        return cls(np.frombuffer(b"".join(encoded), np.uint8), offsets)
+        return _from_bytes([text.encode() for text in texts])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Sequence[str]]) -> ByteStrings:
+        """Put several sequences of texts one behind the other."""
+        strings = [part.compact() if isinstance(part, cls) else cls.of(part) for part in parts]
+        ends = np.cumsum([0] + [len(part.block) for part in strings])
+        offsets = [part.offsets[1:] + end for part, end in zip(strings, ends, strict=False)]
+        blocks = [part.block for part in strings]
+        return cls(np.concatenate(blocks), np.concatenate([np.zeros(1, np.int64), *offsets]))
+
+    def raw(self, index: int) -> bytes:
+        """Return the bytes of a text: other than UTF-8 they are not lost there."""
+        return self.block[self.offsets[index] : self.offsets[index + 1]].tobytes()
 
     def take(self, positions: NDArray[np.int64]) -> ByteStrings:
         """Return some of the texts, in the order given."""
-        return ByteStrings.of([self[int(i)] for i in positions])
+        return _from_bytes([self.raw(int(i)) for i in positions])
 
     def compact(self) -> ByteStrings:
         """Return the same texts in a block that holds no others."""
@@ -69,3 +79,9 @@ class ByteStrings(Sequence[str]):
 
     def __repr__(self) -> str:
         return f"<ByteStrings of {len(self)} texts>"
+
+
+def _from_bytes(texts: list[bytes]) -> ByteStrings:
+    offsets = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum([len(text) for text in texts], out=offsets[1:])
+    return ByteStrings(np.frombuffer(b"".join(texts), np.uint8), offsets)

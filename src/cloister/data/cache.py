@@ -21,14 +21,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cloister.core.errors import NotFound
 from cloister.core.settings import Settings
+from cloister.data.text_file import explained
 
 __all__ = ["cache_folder", "cached_arrays"]
 
 Arrays = dict[str, NDArray[Any]]
 
 FORMAT: Final = 1  # change it when an entry's layout or a reader's arithmetic changes
+ABANDONED_S: Final = 3600.0  # no writer takes an hour
 SETTLED_S: Final = 2.0  # a file changed this lately may change again within its time stamp
 
 
@@ -53,14 +54,14 @@ def cached_arrays(path: Path, settings: Settings, make: Callable[[], Arrays]) ->
         return found
     arrays = make()
     _write_entry(entry, arrays)
+    for array in arrays.values():
+        array.flags.writeable = False  # as they are when they come from the disk
     return arrays
 
 
 def _content_digest(path: Path, folder: Path) -> str:
-    try:
+    with explained(path):
         status = path.stat()
-    except FileNotFoundError:
-        raise NotFound("no such file", where=str(path)) from None
     stamp = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev]
     name = hashlib.blake2b(str(path.resolve()).encode(), digest_size=16).hexdigest()
     note = folder / "digests" / f"{name}.json"
@@ -70,7 +71,7 @@ def _content_digest(path: Path, folder: Path) -> str:
             return str(remembered["digest"])
     except (OSError, ValueError, KeyError, TypeError):
         pass  # no note, or a damaged one: read the file
-    with path.open("rb") as file:
+    with explained(path), path.open("rb") as file:
         digest = hashlib.file_digest(file, "blake2b").hexdigest()
     if time.time() - max(status.st_mtime, status.st_ctime) > SETTLED_S:
         _write_text(note, json.dumps({"stamp": stamp, "digest": digest}))
@@ -98,6 +99,7 @@ def _write_entry(entry: Path, arrays: Arrays) -> None:
     """Write an entry whole or not at all; a full disk costs speed, not the result."""
     try:
         entry.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(entry.parent)
         partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=entry.parent))
     except OSError:
         return
@@ -110,6 +112,13 @@ def _write_entry(entry: Path, arrays: Arrays) -> None:
         partial.rename(entry)
     except OSError:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what writers that were killed have left."""
+    for partial in folder.glob(".partial-*"):
+        if time.time() - partial.stat().st_mtime > ABANDONED_S:
+            shutil.rmtree(partial, ignore_errors=True)
 
 
 def _write_text(path: Path, text: str) -> None:

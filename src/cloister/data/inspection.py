@@ -30,6 +30,8 @@ def inspect(address: str, settings: LetorSettings | None = None) -> Summary:
     """
     if is_world(address):
         return _inspect_world(address)
+    if not address:
+        raise NotFound("an empty address", where="inspect", remedy="name a file, folder or world")
     path = Path(address)
     if not address.startswith(IRDS_PREFIX) and not path.exists():
         raise NotFound("no such file or folder", where=address)
@@ -103,10 +105,8 @@ def _inspect_world(address: str) -> Summary:
 
 
 def _clinic_counts(world: ClinicWorld) -> Summary:
-    labels: Counter[int] = Counter()
-    for query in world.queries:
-        grades, counts = np.unique(world.grades(query), return_counts=True)
-        labels.update(dict(zip(grades.tolist(), counts.tolist(), strict=True)))
+    labels = Counter(judgement.grade for judgement in world.judgements())
+    labels[0] = world.n_pods * len(world.queries) - labels.total()
     return {
         "organisations": len(world.organisations),
         "servers": len(world.servers),

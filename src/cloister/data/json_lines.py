@@ -24,7 +24,7 @@ class JsonLine(NamedTuple):
     >>> line.text("text")
     Traceback (most recent call last):
     ...
-    cloister.core.errors.DataError: a.jsonl:3: no text in field 'text': '{"_id": 7}'
+    cloister.core.errors.DataError: a.jsonl:3: no text in field 'text': '{"_id": 7}'; ...
     """
 
     path: Path

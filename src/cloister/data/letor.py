@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -29,9 +31,11 @@ from cloister.data.text_file import GZIP_MAGIC, explained
 
 __all__ = ["LetorSettings", "parse_letor", "read_letor", "write_letor"]
 
+MAX_NUMBER: Final = 1 << 16  # bytes of a number; a longer one is no number
 CHUNK_BYTES: Final = 1 << 22  # enough chunks for every thread, few enough to cost nothing
 MAX_FEATURES: Final = 1_000_000  # a higher index is a slip, not a wider table
 SHOWN: Final = 120  # characters of an offending line that an error shows
+_TOKEN: Final = re.compile(rb"[^ \t\r\n#]+")
 
 
 class LetorSettings(Settings):
@@ -106,6 +110,8 @@ def _parse_file(path: Path, settings: LetorSettings) -> RankingData:
 
 
 def _parse_padded(data: NDArray[np.uint8], settings: LetorSettings, where: str) -> RankingData:
+    if data[:3].tobytes() == BOM_UTF8:
+        data[:3] = 32
     parsed = _parse(data, settings, where)
     if not len(parsed.labels):
         raise DataError("no row in this file", where=where, remedy="is it a LETOR file?")
@@ -184,33 +190,46 @@ def _parse(data: NDArray[np.uint8], settings: LetorSettings, where: str) -> _Par
     states[:, POSITION] = starts
     states[1:, ROW] = np.cumsum(counts)[:-1]
     dtype = np.float32 if settings.precision == 32 else np.float64
-    features = np.zeros((n_rows, settings.n_features or _guess_width(data)), dtype)
+    features = _table(n_rows, settings.n_features or _guess_width(data), dtype, where)
+    largest = float(np.finfo(dtype).max)
     labels = np.empty(n_rows, np.int8)
     query_spans, name_spans = np.zeros((n_rows, 2), np.int64), np.zeros((n_rows, 2), np.int64)
     null_value = np.nan if settings.null == "nan" else 0.0
     while True:
         kernels.parse_chunks(
             data, ends, states, features, labels, query_spans, name_spans,
-            settings.first_index, null_value,
+            settings.first_index, null_value, largest,
         )  # fmt: skip
         faults = np.flatnonzero(states[:, FAULT] != Fault.NONE)
         if not len(faults):
             break
         for chunk in faults:
             _mend(data, states[chunk], features, settings, where)
-        features = _widened(features, int(states[:, WIDTH].max()))
+        features = _widened(features, int(states[:, WIDTH].max()), where)
     width = settings.n_features or max(int(states[:, WIDTH].max()), 1)
     if width < features.shape[1]:  # the guess was too generous
         features = np.ascontiguousarray(features[:, :width])
     return _Parsed(features, labels, query_spans, name_spans)
 
 
-def _widened(features: NDArray[Any], width: int) -> NDArray[Any]:
+def _table(n_rows: int, width: int, dtype: Any, where: str) -> NDArray[Any]:
+    try:
+        return np.zeros((n_rows, width), dtype)
+    except MemoryError:
+        raise DataError(
+            f"a table of {n_rows} rows and {width} features does not fit into memory",
+            where=where,
+            remedy="is the highest feature index right? read fewer rows, or set n_features",
+        ) from None
+
+
+def _widened(features: NDArray[Any], width: int, where: str) -> NDArray[Any]:
     """Make room for an index beyond the last column, and for a few more."""
-    if width <= features.shape[1]:
+    n_rows, n_columns = features.shape
+    if width <= n_columns:
         return features
-    wider = np.zeros((len(features), max(width, 2 * features.shape[1])), features.dtype)
-    wider[:, : features.shape[1]] = features
+    wider = _table(n_rows, max(width, min(2 * n_columns, width + 64)), features.dtype, where)
+    wider[:, :n_columns] = features
     return wider
 
 
@@ -233,9 +252,9 @@ def _mend(
     if fault is Fault.WIDER and not settings.n_features and state[WIDTH] <= MAX_FEATURES:
         return
     if fault is Fault.SLOW_VALUE:
-        token = data[position : position + 4096].tobytes().split()[0].split(b"#")[0]
+        token = _TOKEN.findall(data[position : position + MAX_NUMBER].tobytes())[0]
         value = float(token)
-        if np.isfinite(value):
+        if abs(value) <= float(np.finfo(features.dtype).max):
             features[state[ROW], state[COLUMN]] = value
             state[POSITION] = position + len(token)
             return
@@ -244,11 +263,13 @@ def _mend(
 
 _REASONS: Final = {
     Fault.WIDER: "a feature index that is too high",
-    Fault.SLOW_VALUE: "a feature value that is not a finite number",
+    Fault.SLOW_VALUE: "a feature value too large for {precision} bits",
+    Fault.RANGE: "a feature value too large for {precision} bits",
     Fault.LABEL: "a line must begin with a label, a whole number",
     Fault.LABEL_RANGE: "a label must be a whole number from -128 to 127",
     Fault.NO_QUERY: "no qid:ID behind the label",
     Fault.INDEX: "expected INDEX:VALUE with an index from {first_index} on",
+    Fault.ORDER: "feature indices must rise along a line",
     Fault.VALUE: "a feature value that is neither a number nor NULL",
 }
 
@@ -277,24 +298,17 @@ def _group(data: NDArray[np.uint8], parsed: _Parsed) -> RankingData:
     starts = np.flatnonzero(~same)
     offsets = np.append(starts, len(same)).astype(np.int64)
     query_ids = _texts(data, parsed.query_spans[starts])
-    names = list(query_ids)
+    names = [query_ids.raw(i) for i in range(len(query_ids))]
     features, labels, doc_ids = parsed.features, parsed.labels, _texts(data, parsed.name_spans)
     if len(set(names)) < len(names):
-        order, offsets, names = _gathered(names, np.diff(offsets))
-        query_ids = ByteStrings.of(names)
+        first = {name: position for position, name in reversed(list(enumerate(names)))}
+        group = np.repeat([first[name] for name in names], np.diff(offsets))
+        order = np.argsort(group, kind="stable")
+        kept, counts = np.unique(group, return_counts=True)
+        offsets = np.concatenate(([0], np.cumsum(counts)))
+        query_ids = query_ids.take(kept)
         features, labels, doc_ids = features[order], labels[order], doc_ids.take(order)
     return RankingData(features, labels, offsets, query_ids, doc_ids if doc_ids.offsets[-1] else ())
-
-
-def _gathered(
-    names: list[str], lengths: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
-    """Return a stable order of rows in which each query's are adjacent."""
-    first = {name: position for position, name in reversed(list(enumerate(names)))}
-    group = np.repeat([first[name] for name in names], lengths)
-    order = np.argsort(group, kind="stable")
-    _, counts = np.unique(group, return_counts=True)
-    return order, np.concatenate(([0], np.cumsum(counts))), sorted(first, key=first.__getitem__)
 
 
 def _texts(data: NDArray[np.uint8], spans: NDArray[np.int64]) -> ByteStrings:

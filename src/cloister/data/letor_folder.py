@@ -60,8 +60,8 @@ class LetorFolder(NamedTuple):
     @property
     def files(self) -> Paths:
         """All files that together hold each query once."""
-        first = self.folds[0]
-        return tuple(sorted(dict.fromkeys(first.train + first.validation + first.test)))
+        folds = self.folds if self.layout == "split" else self.folds[:1]
+        return tuple(sorted({path for fold in folds for part in fold for path in part}))
 
     def load_fold(self, number: int = 1, settings: LetorSettings | None = None) -> FoldData:
         """Read one fold, numbered from 1.
@@ -80,10 +80,14 @@ class LetorFolder(NamedTuple):
             concatenate([read_letor(path, file_settings) for path in paths]) if paths else None
             for paths in fold
         ]
-        width = max(part.n_features for part in parts if part is not None)
+        width = max((part.n_features for part in parts if part is not None), default=0)
         train, validation, test = (part and _padded_to(part, width) for part in parts)
         if train is None or test is None:
-            raise DataError("a fold without training or test files", where=f"fold {number}")
+            missing = "training" if train is None else "test"
+            raise DataError(
+                f"no {missing} file", where=f"fold {number}",
+                remedy="a fold needs files named after train and test",
+            )  # fmt: skip
         if is_global:
             method, scale = settings.normalise, column_scale(train, settings.normalise)
             train, test = (normalise(part, method, scale=scale) for part in (train, test))
@@ -98,14 +102,19 @@ def find_letor(path: str | Path) -> LetorFolder:
         raise NotFound("no such file or folder", where=str(path))
     if path.is_file():
         return LetorFolder("file", (Fold((path,), (), (path,)),))
-    fold_folders = sorted(p for p in path.iterdir() if p.is_dir() and _is_fold(p.name))
+    if not path.is_dir():
+        raise DataError("neither a file nor a folder", where=str(path))
+    fold_folders = [p for p in path.iterdir() if p.is_dir() and _fold_number(p.name)]
     if fold_folders:
-        return LetorFolder("folds", tuple(_split(_letor_files(p), p) for p in fold_folders))
+        fold_folders.sort(key=lambda p: _fold_number(p.name))
+        folds = [fold for p in fold_folders for fold in _splits(_letor_files(p))]
+        return LetorFolder("folds", tuple(folds))
     files = _letor_files(path)
-    if len(files) >= 3 and len({_part(f) for f in files}) == len(files) and all(map(_part, files)):
-        return LetorFolder("parts", _rotations(sorted(files, key=lambda f: _part(f) or ("", 0))))
+    parts = sorted((part, file) for file in files if (part := _part(file)))
+    if len(parts) >= 3 and len({name for (name, _), _ in parts}) == 1:
+        return LetorFolder("parts", _rotations([file for _, file in parts]))
     if any(_role(file) for file in files):
-        return LetorFolder("split", (_split(files, path),))
+        return LetorFolder("split", tuple(_splits(files)))
     if len(files) == 1:
         return LetorFolder("file", (Fold((files[0],), (), (files[0],)),))
     raise DataError(
@@ -130,8 +139,8 @@ def concatenate(parts: Iterable[RankingData]) -> RankingData:
         np.concatenate([_padded_to(part, width).features for part in parts]),
         np.concatenate([part.labels for part in parts]),
         np.concatenate([np.zeros(1, np.int64), *offsets]),
-        ByteStrings.of([name for part in parts for name in part.query_ids]),
-        ByteStrings.of([name for part in parts for name in part.doc_ids]) if named else (),
+        ByteStrings.joined([part.query_ids for part in parts]),
+        ByteStrings.joined([part.doc_ids for part in parts]) if named else (),
     )
 
 
@@ -144,19 +153,21 @@ def _padded_to(data: RankingData, width: int) -> RankingData:
 
 
 def _letor_files(folder: Path) -> list[Path]:
-    return sorted(f for f in folder.iterdir() if f.is_file() and f.name.endswith(_ENDINGS))
+    """Return the files by name; where one lies there plain and compressed, the plain one."""
+    found: dict[str, Path] = {}
+    for file in sorted(folder.iterdir()):  # plain before .gz
+        if file.is_file() and file.name.endswith(_ENDINGS) and not file.name.startswith("."):
+            found.setdefault(file.name.removesuffix(".gz"), file)
+    return list(found.values())
 
 
-def _stem(file: Path) -> str:
-    return file.name.split(".")[0]
-
-
-def _is_fold(name: str) -> bool:
-    return re.fullmatch(r"(?i)fold\d+", name) is not None
+def _fold_number(name: str) -> int:
+    found = re.fullmatch(r"(?i)fold(\d+)", name)
+    return int(found[1]) if found else 0
 
 
 def _part(file: Path) -> tuple[str, int] | None:
-    found = _PART.match(_stem(file))
+    found = _PART.match(file.name.split(".")[0])
     return (found[1], int(found[2])) if found and not _role(file) else None
 
 
@@ -168,15 +179,17 @@ def _role(file: Path) -> str:
     return found[1] if found[1] in ("train", "test") else "validation"
 
 
-def _split(files: list[Path], where: Path) -> Fold:
-    by_role = {
-        role: tuple(f for f in files if _role(f) == role)
-        for role in ("train", "validation", "test")
-    }
-    if not by_role["train"] and not by_role["test"]:
-        raise DataError("neither a train nor a test file", where=str(where))
-    train, test = by_role["train"] or by_role["test"], by_role["test"] or by_role["train"]
-    return Fold(train, by_role["validation"], test)
+def _splits(files: list[Path]) -> list[Fold]:
+    """Return one split for each name before the part's: Yahoo's set1 and set2 stay apart."""
+    collections: dict[str, dict[str, list[Path]]] = {}
+    for file in files:
+        if role := _role(file):
+            name = file.name[: _ROLE.search(file.name.lower()).start()]  # type: ignore[union-attr]
+            collections.setdefault(name, {}).setdefault(role, []).append(file)
+    return [
+        Fold(*(tuple(by_role.get(role, ())) for role in ("train", "validation", "test")))
+        for _, by_role in sorted(collections.items())
+    ]
 
 
 def _rotations(files: list[Path]) -> tuple[Fold, ...]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cloister.core.kernel import inline_kernel, kernel, parallel_kernel
+from cloister.data.decimal_kernel import Number, ends_token, is_digit, parse_number
 
 __all__ = ["Fault", "copy_spans", "count_rows", "parse_chunks", "same_spans"]
 
@@ -31,26 +32,21 @@ class Fault(IntEnum):
     LABEL_RANGE = 4
     NO_QUERY = 5
     INDEX = 6
-    VALUE = 7
+    ORDER = 7
+    VALUE = 8
+    RANGE = 9  # a number that the precision cannot hold
 
 
 _NEWLINE: Final = 10
 _HASH: Final = 35
 _COLON: Final = 58
 _ZERO: Final = 48
-_NINE: Final = 57
-
-_TEN: Final = np.uint64(10)
-_MANY: Final = np.uint64(2**63 // 10 - 1)  # one more digit still fits into 63 bits
-_EXACT: Final = np.uint64(2**53)  # whole numbers up to here are exact in a double
-_POWERS: Final = 10.0 ** np.arange(23)  # exact in a double
-_SPLITTER: Final = 134217729.0  # 2^27 + 1, for Dekker's product
 
 # What a chunk's parser remembers between calls.
 POSITION: Final = 0
 ROW: Final = 1
 FAULT: Final = 2
-COLUMN: Final = 3  # of a slow value, or the one that is not there yet
+COLUMN: Final = 3  # the last one that this line has set, or that of a slow value
 INSIDE: Final = 4  # 1 where the position is inside a line, behind its head
 WIDTH: Final = 5  # columns that the lines so far need
 STATE_SIZE: Final = 6
@@ -59,95 +55,6 @@ STATE_SIZE: Final = 6
 @inline_kernel
 def _is_blank(byte: Any) -> Any:
     return byte == 32 or byte == 9 or byte == 13
-
-
-@inline_kernel
-def _is_digit(byte: Any) -> Any:
-    return _ZERO <= byte <= _NINE
-
-
-@inline_kernel
-def _ends_token(byte: Any) -> Any:
-    return byte <= 32 or byte == _HASH
-
-
-@kernel
-def _divide_exactly(mantissa: Any, power: float) -> float:
-    """Return mantissa / power, rounded once, for a mantissa over 2^53.
-
-    The quotient's remainder is found with Dekker's exact product and added: the sum is right to
-    about 2^-100 before its one rounding.
-    """
-    high = float(mantissa)
-    low = float(np.int64(mantissa - np.uint64(high)))
-    quotient = high / power
-    c = _SPLITTER * quotient
-    a1 = c - (c - quotient)
-    a2 = quotient - a1
-    c = _SPLITTER * power
-    b1 = c - (c - power)
-    b2 = power - b1
-    product = quotient * power
-    error = a2 * b2 - (((product - a1 * b1) - a2 * b1) - a1 * b2)
-    return quotient + ((high - product) - error + low) / power
-
-
-@kernel
-def parse_number(data: Bytes, start: int) -> tuple[float, int, int]:
-    """Read a decimal number; return it, where it ends, and a fault.
-
-    Numbers of at most 19 digits and a decimal exponent of at most 22 are read here, rounded as
-    Python's ``float`` does; others are left to the caller (`Fault.SLOW_VALUE`).
-    """
-    i = start
-    negative = data[i] == 45
-    if negative or data[i] == 43:
-        i += 1
-    mantissa = np.uint64(0)
-    n_digits = 0
-    exponent = 0
-    slow: Any = False
-    while _is_digit(data[i]):
-        slow |= mantissa > _MANY
-        mantissa = mantissa * _TEN + np.uint64(data[i] - _ZERO)
-        n_digits += 1
-        i += 1
-    if data[i] == 46:
-        i += 1
-        first = i
-        while _is_digit(data[i]):
-            slow |= mantissa > _MANY
-            mantissa = mantissa * _TEN + np.uint64(data[i] - _ZERO)
-            i += 1
-        exponent = first - i
-        n_digits += i - first
-    if n_digits == 0:
-        return 0.0, i, Fault.VALUE
-    if data[i] == 101 or data[i] == 69:
-        i += 1
-        minus = data[i] == 45
-        if minus or data[i] == 43:
-            i += 1
-        if not _is_digit(data[i]):
-            return 0.0, i, Fault.VALUE
-        written = 0
-        while _is_digit(data[i]):
-            written = min(written * 10 + (data[i] - _ZERO), 100_000)
-            i += 1
-        exponent += -written if minus else written
-    if not _ends_token(data[i]):
-        return 0.0, i, Fault.VALUE
-    if mantissa == 0 and not slow:
-        return (-0.0 if negative else 0.0), i, Fault.NONE
-    if slow or exponent > 22 or exponent < -22 or (exponent > 0 and mantissa > _EXACT):
-        return 0.0, i, Fault.SLOW_VALUE
-    if exponent >= 0:
-        value = float(mantissa) * _POWERS[exponent]
-    elif mantissa <= _EXACT:
-        value = float(mantissa) / _POWERS[-exponent]
-    else:
-        value = _divide_exactly(mantissa, _POWERS[-exponent])
-    return (-value if negative else value), i, Fault.NONE
 
 
 @kernel
@@ -161,7 +68,7 @@ def _is_null(data: Bytes, start: int) -> int:
         end = start + 3
     else:
         return 0
-    return end if _ends_token(data[end]) else 0
+    return end if ends_token(data[end]) else 0
 
 
 @kernel
@@ -217,8 +124,8 @@ def _parse_head(
     data: Bytes, start: int, row: int, labels: NDArray[np.int8], query_spans: Ints
 ) -> tuple[int, int]:
     """Read the label and the query id of a line; return where they end, and a fault."""
-    label, i, fault = parse_number(data, start)
-    if fault != Fault.NONE or not _is_blank(data[i]):
+    label, i, outcome = parse_number(data, start)
+    if outcome != Number.READ or not _is_blank(data[i]):
         return start, Fault.LABEL
     if label != np.floor(label) or not -128 <= label <= 127:
         return start, Fault.LABEL_RANGE
@@ -229,7 +136,7 @@ def _parse_head(
         return i, Fault.NO_QUERY
     i += 4
     first = i
-    while not _ends_token(data[i]):
+    while not ends_token(data[i]):
         i += 1
     if i == first:
         return i, Fault.NO_QUERY
@@ -246,6 +153,7 @@ def _parse_features(
     name_spans: Ints,
     first_index: int,
     null_value: float,
+    largest: float,
 ) -> None:
     """Read the features and the comment of a line; leave the state at its end or at a fault."""
     row, i = state[ROW], state[POSITION]
@@ -260,28 +168,36 @@ def _parse_features(
             return
         token = i
         column = 0
-        while _is_digit(data[i]) and i - token < 10:
+        while is_digit(data[i]) and i - token < 10:
             column = column * 10 + (data[i] - _ZERO)
             i += 1
         if i == token or data[i] != _COLON or column < first_index:
             state[FAULT] = Fault.INDEX
             return
         column -= first_index
-        state[COLUMN] = column
+        if column <= state[COLUMN]:
+            state[FAULT] = Fault.ORDER
+            return
         state[WIDTH] = max(state[WIDTH], column + 1)
         if column >= features.shape[1]:
             state[FAULT] = Fault.WIDER
             return
-        value, after, fault = parse_number(data, i + 1)
-        if fault == Fault.VALUE:
-            value, after = null_value, _is_null(data, i + 1)
-            if after == 0:
-                state[FAULT] = Fault.VALUE
-                return
-        elif fault == Fault.SLOW_VALUE:
-            state[POSITION], state[FAULT] = i + 1, fault
+        value, after, outcome = parse_number(data, i + 1)
+        if outcome == Number.WRONG:
+            after = _is_null(data, i + 1)
+        if outcome == Number.LARGEST or (outcome == Number.WRONG and after > 0):
+            value = null_value
+        elif outcome == Number.WRONG:
+            state[FAULT] = Fault.VALUE
+            return
+        elif outcome == Number.HARD:
+            state[POSITION], state[COLUMN], state[FAULT] = i + 1, column, Fault.SLOW_VALUE
+            return
+        elif abs(value) > largest:
+            state[FAULT] = Fault.RANGE
             return
         features[row, column] = value
+        state[COLUMN] = column
         i = after
 
 
@@ -296,6 +212,7 @@ def _parse_chunk(
     name_spans: Ints,
     first_index: int,
     null_value: float,
+    largest: float,
 ) -> None:
     """Parse lines from the state on; at a fault, leave the state there.
 
@@ -319,7 +236,8 @@ def _parse_chunk(
             if state[FAULT] != Fault.NONE:
                 return
             state[INSIDE] = 1
-        _parse_features(data, end, state, features, name_spans, first_index, null_value)
+            state[COLUMN] = -1
+        _parse_features(data, end, state, features, name_spans, first_index, null_value, largest)
         if state[FAULT] != Fault.NONE:
             return
         state[INSIDE] = 0
@@ -337,12 +255,13 @@ def parse_chunks(
     name_spans: Ints,
     first_index: int,
     null_value: float,
+    largest: float,
 ) -> None:
     """Parse all chunks at once, each until its end or its first fault."""
     for chunk in numba.prange(len(ends)):
         _parse_chunk(
             data, ends[chunk], states[chunk], features, labels, query_spans, name_spans,
-            first_index, null_value,
+            first_index, null_value, largest,
         )  # fmt: skip
 
 

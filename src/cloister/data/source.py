@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
 from cloister.core.errors import SettingsError
 from cloister.data.letor import LetorSettings
 from cloister.data.letor_folder import FoldData, find_letor
@@ -32,7 +36,15 @@ def load_fold(address: str, number: int = 1, settings: LetorSettings | None = No
     world = open_world(address)
     if not isinstance(world, FeaturesWorld):
         raise SettingsError("this world has no feature vectors with one label", where=address)
+    if number != 1 or settings.n_features not in (0, world.settings.features):
+        raise SettingsError(
+            f"no fold {number} of {settings.n_features or world.settings.features} features",
+            where=address,
+            remedy=f"there is fold 1 of {world.settings.features} features",
+        )
     parts = [world.data(part) for part in ("train", "vali", "test")]
+    if settings.precision == 64:
+        parts = [replace(part, features=part.features.astype(np.float64)) for part in parts]
     method = settings.normalise
     scale = column_scale(parts[0], method) if method.startswith("global") else None
     return FoldData(*(normalise(part, method, scale=scale, in_place=True) for part in parts))

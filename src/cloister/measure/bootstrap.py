@@ -60,8 +60,10 @@ def mean_interval(
     """
     _check_settings(confidence, n_resamples, method)
     array = np.asarray(values, np.float64)
+    if array.ndim != 1:
+        raise DataError(f"one list of values, not the shape {array.shape}", where="values")
     array = array[~np.isnan(array)]
-    if array.ndim != 1 or len(array) < 2 or np.isinf(array).any():
+    if len(array) < 2 or np.isinf(array).any():
         raise DataError(
             f"a bootstrap needs two finite values or more; there are {array.size}",
             where="values",

@@ -24,6 +24,7 @@ from cloister.measure.reciprocal_rank import reciprocal_rank
 __all__ = ["MeasureName", "evaluate", "evaluate_ranked", "measure_names", "parse_measure"]
 
 _PATTERN: Final = re.compile(r"([A-Za-z]+)(?:@(-?\d+))?")
+_MOST_DIGITS: Final = 20  # a longer number is refused all the same, and int() may not read it
 
 
 class MeasureName(NamedTuple):
@@ -138,7 +139,10 @@ def parse_measure(text: str) -> MeasureName:
             where=repr(text),
             remedy=f"known: {', '.join(_MEASURES)}, each with a cut-off as in nDCG@10",
         )
-    return MeasureName(name, checked_cutoff(int(match[2]), name=repr(text)) if match[2] else None)
+    if match[2] is None:
+        return MeasureName(name, None)
+    digits = match[2][:_MOST_DIGITS]
+    return MeasureName(name, checked_cutoff(int(digits), name=f"{name}@{digits}"))
 
 
 def evaluate(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cloister.core.errors import DataError, SettingsError
 
-__all__ = ["checked_cutoff", "checked_offsets"]
+__all__ = ["MAX_CUTOFF", "checked_cutoff", "checked_offsets"]
+
+MAX_CUTOFF: Final = 2**31 - 1  # no ranking is longer
 
 
 def checked_offsets(offsets: ArrayLike, n_rows: int) -> NDArray[np.int64]:
@@ -43,7 +45,7 @@ def checked_offsets(offsets: ArrayLike, n_rows: int) -> NDArray[np.int64]:
 
 
 def checked_cutoff(k: int, *, name: str = "k") -> int:
-    """Return a cut-off of at least 1, else raise.
+    """Return a cut-off of 1 to `MAX_CUTOFF`, else raise.
 
     Examples
     --------
@@ -52,4 +54,6 @@ def checked_cutoff(k: int, *, name: str = "k") -> int:
     """
     if k < 1:
         raise SettingsError(f"a cut-off is at least 1 (given: {k})", where=name)
+    if k > MAX_CUTOFF:
+        raise SettingsError(f"a cut-off is at most {MAX_CUTOFF} (given: {k})", where=name)
     return int(k)

@@ -45,7 +45,8 @@ class RankedLabels:
     grade_counts
         How many documents of each grade (column) a query (row) has. They cover everything that
         a perfect ranking could show, also documents that this ranking does not hold: ideal
-        rankings and numbers of relevant documents come from here.
+        rankings and numbers of relevant documents come from here. No ranking may show more
+        relevant documents of a grade than are counted.
     depth
         Where rankings were cut; None if they were not. Measures refuse to look further.
 
@@ -69,6 +70,26 @@ class RankedLabels:
                 f"{self.grade_counts.shape}",
                 where="grade_counts",
                 remedy="make them by count_grades(labels, offsets)",
+            )
+        self._check_counts()
+
+    def _check_counts(self) -> None:
+        """Raise if the ranking shows more relevant documents of a grade than there are.
+
+        Grade 0 is left out: a ranking may show documents that nobody judged.
+        """
+        shown = count_grades(self.labels, self.offsets)
+        n_known = self.grade_counts.shape[1]
+        too_many = shown[:, 1:n_known] > self.grade_counts[:, 1 : shown.shape[1]]
+        unknown = shown[:, max(n_known, 1) :] > 0
+        wrong = np.argwhere(np.hstack([too_many, unknown]))
+        if len(wrong):
+            query, grade = int(wrong[0, 0]), int(wrong[0, 1]) + 1
+            raise DataError(
+                f"query {query} shows {shown[query, grade]} documents of grade {grade}, more than "
+                "are counted",
+                where="grade_counts",
+                remedy="count the grades of the same labels: count_grades(labels, offsets)",
             )
 
     @property

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cloister.core.errors import DataError
 from cloister.core.kernel import kernel
 from cloister.measure.mean import NothingRelevant, settle
 from cloister.measure.ragged import checked_offsets
@@ -64,7 +65,14 @@ def max_rr(clicks: ArrayLike, offsets: ArrayLike) -> NDArray[np.float64]:
     >>> max_rr([0, 1, 1, 0, 0], [0, 3, 5])
     array([0.5, 0. ])
     """
-    clicked = np.ascontiguousarray(np.asarray(clicks) != 0)
+    clicked = np.asarray(clicks) != 0
+    if clicked.ndim != 1:
+        raise DataError(
+            f"one click a shown result is needed, not the shape {clicked.shape}",
+            where="clicks",
+            remedy="give the pages one after another: clicks.ravel(), and their offsets",
+        )
+    clicked = np.ascontiguousarray(clicked)
     return _first_rank(clicked, checked_offsets(offsets, len(clicked)), 1, NO_CUTOFF)
 
 

@@ -8,7 +8,12 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from cloister.core.counter_random import STREAM_WORDS, next_uniform, start_stream
+from cloister.core.counter_random import (
+    STREAM_WORDS,
+    checked_stream,
+    next_uniform,
+    start_stream,
+)
 from cloister.core.kernel import kernel, parallel_kernel
 from cloister.data.clicks.model import ClickModel
 from cloister.data.clicks.pages import checked_pages, known_table
@@ -76,7 +81,7 @@ def _draw_pages(
     stop: NDArray[np.float64],
     stop_at_each: bool,
     examination: NDArray[np.float64],
-    seed: int,
+    seed: np.uint64,
     round: int,
     clicked: NDArray[np.bool_],
 ) -> None:
@@ -105,7 +110,8 @@ def sample_clicks(
     page_labels
         Grades, pages by ranks; -1 after the last document of a short page.
     seed, round
-        Together with the page's position they decide its clicks, for any number of threads.
+        Together with the page's position they decide its clicks, for any number of threads. The
+        seed is below 2^64, the round below 2^32.
 
     Examples
     --------
@@ -116,7 +122,8 @@ def sample_clicks(
     """
     pages = checked_pages(page_labels, model.n_grades)
     clicked = np.zeros(pages.shape, np.bool_)
-    _draw_pages(pages, *known_table(model, pages), seed, round, clicked)
+    key, round, _, _ = checked_stream(seed, round=round)
+    _draw_pages(pages, *known_table(model, pages), key, round, clicked)
     return clicked
 
 

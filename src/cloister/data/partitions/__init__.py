@@ -8,7 +8,7 @@ label distribution, click behaviour and quantity. Each function returns one
 from cloister.data.partitions.click_preference import by_click_behaviour, mixed_click_behaviour
 from cloister.data.partitions.client_view import ClientView, Views
 from cloister.data.partitions.document_preference import by_document_preference, merged_intents
-from cloister.data.partitions.flat import FlatViews, flatten
+from cloister.data.partitions.flat import FlatViews, distinct_click_models, flatten
 from cloister.data.partitions.identical import iid, iid_disjoint
 from cloister.data.partitions.label_distribution import by_label
 from cloister.data.partitions.quantity import THESIS_QUANTITIES, by_quantity, with_quantities
@@ -22,6 +22,7 @@ __all__ = [
     "by_document_preference",
     "by_label",
     "by_quantity",
+    "distinct_click_models",
     "flatten",
     "iid",
     "iid_disjoint",

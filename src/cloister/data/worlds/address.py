@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -57,30 +58,38 @@ def write_world(world: World, folder: str | Path, progress: Progress | None = No
 
     Features and intents become LETOR files (``train``, ``vali``, ``test``), intents with an
     ``intents.tsv`` beside them; a clinic becomes a BEIR folder with the rights of each pod.
-    ``world.json`` holds the settings. The folder appears when it is complete: what a killed
-    process leaves has another name and is removed by the next one.
+    ``world.json`` holds the settings. The folder appears when it is complete; what a killed
+    process leaves beside it begins with a dot and can be deleted.
     """
-    folder = Path(folder)
+    folder = Path(folder).absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise SettingsError(
             "exists already and is not empty", where=str(folder), remedy="name a new folder"
         )
-    partial = folder.with_name(f".{folder.name}.partial")
     try:
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+    try:
+        partial.chmod(0o755)
         if isinstance(world, ClinicWorld):
             write_clinic(world, partial, progress=progress)
         else:
             _write_letor_world(world, partial, progress)
         partial.replace(folder)
     except OSError as error:
-        raise SettingsError(
-            f"cannot be written: {error.strerror or error}", where=str(folder)
-        ) from None
+        raise _unwritable(folder, error) from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return folder
+
+
+def _unwritable(folder: Path, error: OSError) -> SettingsError:
+    return SettingsError(
+        f"cannot be written: {error.strerror or error}", where=str(folder),
+        remedy="name a new folder where you may write and there is room",
+    )  # fmt: skip
 
 
 def _write_letor_world(

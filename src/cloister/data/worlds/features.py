@@ -7,17 +7,21 @@ How a data set is made, and why:
   shapes that real features have (plain, skewed with a long tail, saturating, rare and mostly zero,
   the same for all documents of a query).
 - Relevance is a function of the qualities: a linear part, and a part that is not (products of two
-  qualities and a hump, of which a linear ranker sees nothing). ``nonlinearity`` says how much of
-  the variance the second part has.
+  qualities and a hump). ``nonlinearity`` says how much of the variance the second part has. A
+  linear ranker sees little of it, through the bent shapes of some features.
 - Noise is added, and the result is cut into grades at fixed quantiles, so that most documents are
   not relevant and few are perfect, as in MSLR-WEB10K.
 
 Blocks of queries are made from streams of their own: any range of a world can be made alone, and
-one seed gives the same world whatever the order.
+one seed gives the same world whatever the order. Sums are added up in one fixed order, without
+BLAS, so the world does not depend on the machine's number of threads or kind of processor either.
+(The exponential and the hyperbolic tangent are the C library's, in double precision; where two
+libraries differ in the last bit of a double, rounding to single precision hides it nearly always.)
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -25,15 +29,18 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from cloister.core.kernel import kernel
 from cloister.core.random import stream
 from cloister.core.settings import Settings
 from cloister.data.ranking_data import RankingData
 
-__all__ = ["FeaturesSettings", "FeaturesWorld", "GRADE_SHARES"]
+__all__ = ["FeaturesSettings", "FeaturesWorld", "GRADE_SHARES", "ordered_product"]
 
 Floats = NDArray[np.float32]
 
 BLOCK_QUERIES: Final = 256
+# The shapes of features; 0 is plain.
+SKEWED, SATURATING, RARE, QUERY_LEVEL = 1, 2, 3, 4
 # Shares of the grades from 0 up. Five grades: close to MSLR-WEB10K's (52, 32, 13, 2, 1 %);
 # three: close to MQ2007's.
 GRADE_SHARES: Final = {
@@ -54,7 +61,8 @@ class FeaturesSettings(Settings):
     spread
         How much the number of candidates varies between queries (0: all have the same).
     nonlinearity
-        Share of the relevance signal's variance that no linear ranker can see.
+        Share of the relevance signal's variance that is not linear in the latent qualities. A
+        linear ranker sees little of it, through the bent shapes of some features.
     noise
         Share of relevance's variance that no ranker can see.
     qualities
@@ -154,7 +162,7 @@ def _make_law(settings: FeaturesSettings) -> _Law:
     scale = rng.uniform(0.1, 0.6, n_features).astype(np.float32)
     linear = rng.standard_normal(n_qualities).astype(np.float32)
     linear[:4] = 0  # the first four work through products and the hump only
-    linear /= np.linalg.norm(linear) or 1.0
+    linear /= np.sqrt(np.square(linear).sum()) or 1.0
     return _Law(mixing, scale, shape, linear, _cuts(settings, linear))
 
 
@@ -200,7 +208,8 @@ def _relevance(
     parts = ((1 - noise) * (1 - share), (1 - noise) * share, noise)
     straight, bent, blind = np.sqrt(parts).astype(np.float32)
     unseen = rng.standard_normal(len(qualities), dtype=np.float32)
-    return np.asarray(straight * (qualities @ linear) + bent * curved + blind * unseen)
+    level = ordered_product(qualities, linear[:, None])[:, 0]
+    return np.asarray(straight * level + bent * curved + blind * unseen)
 
 
 def _observe(
@@ -212,13 +221,45 @@ def _observe(
 ) -> Floats:
     """Make the features: mixtures of qualities, each in its shape, all finite and in 0..1 or so."""
     n_features = law.mixing.shape[1]
-    seen = qualities @ law.mixing
+    seen = ordered_product(qualities, law.mixing)
     seen += law.scale * rng.standard_normal((len(owner), n_features), dtype=np.float32)
-    skewed, saturating, rare, query_level = (law.shape == kind for kind in (1, 2, 3, 4))
-    # A tail as long as term frequencies have, bounded so that no single value rules.
-    seen[:, skewed] = np.exp(np.minimum(seen[:, skewed], 4)) / 4
-    seen[:, saturating] = np.tanh(seen[:, saturating])
-    seen[:, rare] = np.maximum(seen[:, rare] - 1, 0)
+    _bend(seen, law.shape)
     level = rng.standard_normal((n_queries, n_features), dtype=np.float32)
-    seen[:, query_level] = level[owner][:, query_level]
+    query_level = law.shape == QUERY_LEVEL
+    seen[:, query_level] = level[:, query_level][owner]
     return seen
+
+
+@kernel
+def ordered_product(left: Floats, right: Floats) -> Floats:
+    """Multiply two matrices; each sum is added up from first to last, on every machine.
+
+    A product by BLAS has other last bits for other processors and numbers of threads.
+
+    Examples
+    --------
+    >>> left, right = np.array([[1, 2]], np.float32), np.array([[3, 5], [4, 6]], np.float32)
+    >>> ordered_product(left, right)
+    array([[11., 17.]], dtype=float32)
+    """
+    product = np.zeros((left.shape[0], right.shape[1]), np.float32)
+    for row in range(left.shape[0]):
+        for inner in range(left.shape[1]):
+            for column in range(right.shape[1]):
+                product[row, column] += left[row, inner] * right[inner, column]
+    return product
+
+
+@kernel
+def _bend(seen: Floats, shape: NDArray[np.int64]) -> None:
+    """Give each column its shape, in place; doubles, so that rounding hides their last bits."""
+    for row in range(seen.shape[0]):
+        for column in range(seen.shape[1]):
+            value, kind = np.float64(seen[row, column]), shape[column]
+            if kind == SKEWED:
+                # A tail as long as term frequencies have, bounded so that no single value rules.
+                seen[row, column] = math.exp(min(value, 4.0)) / 4
+            elif kind == SATURATING:
+                seen[row, column] = math.tanh(value)
+            elif kind == RARE:
+                seen[row, column] = max(value - 1, 0.0)

@@ -24,12 +24,13 @@ from cloister.data.letor import LetorSettings, read_letor
 from cloister.data.letor_folder import concatenate, find_letor
 from cloister.data.ranking_data import RankingData
 from cloister.data.text_file import read_lines, shortened
-from cloister.data.worlds.features import FeaturesSettings, FeaturesWorld
+from cloister.data.worlds.features import FeaturesSettings, FeaturesWorld, ordered_product
 
 __all__ = ["IntentData", "IntentsSettings", "IntentsWorld", "read_intents"]
 
 # Share of a query's documents that an intent calls relevant, as in the TREC Web collections.
 RELEVANT_SHARE: Final = 0.12
+CONSTANT: Final = 1e-5  # a column that varies less varies by rounding only
 
 
 @dataclass(frozen=True)
@@ -113,8 +114,8 @@ class IntentsWorld:
         data = self._documents.data(part)
         features = _standardised_by_query(data)
         rng = stream(settings.seed, "intents world", "noise", part)
-        signal = features @ self.weights.T.astype(np.float32)
-        signal /= signal.std(axis=0)
+        signal = ordered_product(features, np.ascontiguousarray(self.weights.T, np.float32))
+        signal = _to_one_width(signal)
         noise = rng.standard_normal(signal.shape, dtype=np.float32)
         wanted = signal * np.sqrt(1 - settings.noise) + noise * np.sqrt(settings.noise)
         labels = _grade(wanted, settings.grades)
@@ -126,8 +127,13 @@ def _standardised_by_query(data: RankingData) -> NDArray[np.float32]:
     starts, lengths = data.offsets[:-1], np.maximum(data.lengths, 1)[:, None]
     means = np.add.reduceat(data.features, starts, axis=0) / lengths
     centred = data.features - np.repeat(means, data.lengths, axis=0)
-    width = centred.std(axis=0)
-    return np.asarray(centred / np.where(width > 0, width, np.inf), np.float32)
+    return _to_one_width(centred)
+
+
+def _to_one_width(columns: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Divide each column by its standard deviation; one that hardly varies becomes 0."""
+    width = columns.std(axis=0)
+    return np.asarray(columns / np.where(width > CONSTANT, width, np.inf), np.float32)
 
 
 def _grade(wanted: NDArray[np.float32], n_grades: int) -> NDArray[np.int8]:

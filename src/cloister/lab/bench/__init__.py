@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import cloister
-from cloister.core.errors import SettingsError
+from cloister.core.errors import MissingDependency, SettingsError
 
 __all__ = ["Timing", "machine", "run_benchmark", "select", "timed"]
 
@@ -45,7 +45,14 @@ def select(name: str) -> tuple[str, ...]:
 def run_benchmark(name: str, advance: Advance) -> Figures:
     """Run one benchmark; ``advance(done, total)`` is told of its steps."""
     run: Callable[[Advance], Figures] = importlib.import_module(f"{__name__}.{name}").run
-    return run(advance)
+    try:
+        return run(advance)
+    except ModuleNotFoundError as error:
+        raise MissingDependency(
+            f"a peer to compare with is not installed: {error.name}",
+            where=f"bench {name}",
+            remedy="run `make bench`, or pip install 'cloister[dev]'",
+        ) from None
 
 
 class Timing:

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from cloister.core.random import stream
 from cloister.data.cache import SETTLED_S
 from cloister.data.letor import LetorSettings, parse_letor, read_letor
 from cloister.data.worlds.features import FeaturesSettings, FeaturesWorld
@@ -21,6 +22,7 @@ __all__ = ["make_file", "run"]
 
 FILE_MB: Final = 200
 REPEATS: Final = 3
+N_LONG_ROWS: Final = 10_000
 
 
 def run(advance: Advance, file_mb: int = FILE_MB) -> Figures:
@@ -44,6 +46,7 @@ def run(advance: Advance, file_mb: int = FILE_MB) -> Figures:
         same &= bool(np.array_equal(labels, data.labels))
         cpu_s = statistics.median(timing.cpu_s for timing in ours)
         reopened_s, after_touch_s = _reopen(path, Path(folder, "cache"))
+        long = _long_numbers(Path(folder, "long.txt"))
         advance(steps, steps)
         size_mb = path.stat().st_size / 1e6
     return {
@@ -59,7 +62,7 @@ def run(advance: Advance, file_mb: int = FILE_MB) -> Figures:
         "cached_reopen_wall_s": reopened_s,
         "cached_reopen_after_touch_wall_s": after_touch_s,
         "same_values": same,
-    }
+    } | long
 
 
 def make_file(path: Path, file_mb: int, written: Callable[[int], None]) -> None:
@@ -82,6 +85,29 @@ def make_file(path: Path, file_mb: int, written: Callable[[int], None]) -> None:
                 written(min(size // 1_000_000, file_mb))
                 if size >= file_mb * 1_000_000:
                     break
+
+
+def _long_numbers(path: Path) -> Figures:
+    """Compare on numbers of 15 to 17 digits with exponents, as Python writes doubles."""
+    from sklearn.datasets import load_svmlight_file
+
+    rng = stream(1, "bench letor", "long numbers")
+    with path.open("w") as file:
+        for row in range(N_LONG_ROWS):
+            values = (10.0 ** rng.uniform(-12, 2, 136)).tolist()
+            cells = " ".join(f"{i}:{value!r}" for i, value in enumerate(values, 1))
+            file.write(f"0 qid:{row // 100 + 1} {cells}\n")
+    with timed() as ours:
+        data = read_letor(path, LetorSettings(precision=64), cache=False)
+    with timed() as peer:
+        features, _, _ = load_svmlight_file(str(path), query_id=True)
+    return {
+        "long_numbers_file_mb": path.stat().st_size / 1e6,
+        "long_numbers_cloister_cpu_s": ours.cpu_s,
+        "long_numbers_sklearn_cpu_s": peer.cpu_s,
+        "long_numbers_times_faster_cpu": peer.cpu_s / ours.cpu_s,
+        "long_numbers_same_values": bool(np.array_equal(features.toarray(), data.features)),
+    }
 
 
 def _reopen(path: Path, cache: Path) -> tuple[float, float]:

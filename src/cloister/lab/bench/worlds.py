@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cloister.core.random import stream
 from cloister.data.ranking_data import RankingData
 from cloister.data.worlds.clinic import ClinicSettings, ClinicWorld
-from cloister.data.worlds.features import FeaturesWorld
+from cloister.data.worlds.features import FeaturesSettings, FeaturesWorld
 from cloister.data.worlds.intents import IntentsWorld
 from cloister.lab.bench import Advance, Figures
 from cloister.measure.mean import mean
@@ -40,10 +40,25 @@ def _ndcg(scores: NDArray[Any], data: RankingData) -> float:
 
 
 def _features() -> Figures:
+    world = FeaturesWorld()
+    test = world.data("test")
+    chance = stream(1, "bench worlds").random(test.n_rows)
+    linear, mlp = _fit_both(world)
+    bent_linear, bent_mlp = _fit_both(FeaturesWorld(FeaturesSettings(nonlinearity=1)))
+    return {
+        "features_chance_ndcg@10": _ndcg(chance, test),
+        "features_linear_ndcg@10": linear,
+        "features_mlp_ndcg@10": mlp,
+        "features_linear_ndcg@10_at_nonlinearity_1": bent_linear,
+        "features_mlp_ndcg@10_at_nonlinearity_1": bent_mlp,
+    }
+
+
+def _fit_both(world: FeaturesWorld) -> tuple[float, float]:
+    """Return the nDCG@10 of least squares and of an MLP on queries that they have not seen."""
     from sklearn.linear_model import LinearRegression
     from sklearn.neural_network import MLPRegressor
 
-    world = FeaturesWorld()
     train, test = world.data("train"), world.data("test")
     gains = 2.0**train.labels - 1
     linear = LinearRegression().fit(train.features, gains)
@@ -51,12 +66,8 @@ def _features() -> Figures:
         hidden_layer_sizes=(64,), early_stopping=True, n_iter_no_change=4, max_iter=500,
         random_state=0,
     ).fit(train.features, gains)  # fmt: skip
-    chance = stream(1, "bench worlds").random(test.n_rows)
-    return {
-        "features_chance_ndcg@10": _ndcg(chance, test),
-        "features_linear_ndcg@10": _ndcg(linear.predict(test.features), test),
-        "features_mlp_ndcg@10": _ndcg(mlp.predict(test.features), test),
-    }
+    scores = linear.predict(test.features), mlp.predict(test.features)
+    return _ndcg(scores[0], test), _ndcg(scores[1], test)
 
 
 def _intents() -> Figures:

@@ -9,6 +9,7 @@ one block of them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from datetime import date
 from functools import cached_property
@@ -43,6 +44,7 @@ from cloister.data.worlds.clinic.sites import (
 __all__ = ["ClinicQuery", "ClinicSettings", "ClinicWorld", "Patient", "Pod"]
 
 BLOCK: Final = 1_024  # pods made at a time; decides memory and speed, never the result
+_PATIENT_ID: Final = re.compile(re.escape(HOST) + "/patients/([0-9]{7,18})#me")
 SEXES: Final = ("female", "male")
 QUERY_TRIES: Final = 40  # to find a condition that has no query of its kind yet
 
@@ -157,7 +159,7 @@ class ClinicWorld:
         number = self._staff_number.get(AgentId(agent_id))
         if number is not None:
             return self._readable_by_staff(number, start, stop)
-        return np.array([patient_id(i) == agent_id for i in range(start, stop)], np.bool_)
+        return np.equal(np.arange(start, stop), _patient_number(agent_id), dtype=np.bool_)
 
     @cached_property
     def queries(self) -> tuple[ClinicQuery, ...]:
@@ -272,6 +274,13 @@ def doc_id(number: int) -> DocId:
 def patient_id(number: int) -> AgentId:
     """Return the id of the patient who owns a pod."""
     return AgentId(f"{HOST}/patients/{number:07}#me")
+
+
+def _patient_number(agent_id: str) -> int:
+    """Return the number of the pod that somebody owns; -1 for who is no patient."""
+    found = _PATIENT_ID.fullmatch(agent_id)
+    number = int(found[1]) if found else -1
+    return number if patient_id(number) == agent_id else -1
 
 
 def _columns(parties: list[NDArray[np.bool_]], n: int) -> Iterator[tuple[bool, ...]]:

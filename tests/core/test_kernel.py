@@ -1,0 +1,75 @@
+"""Kernels are compiled also where their machine code cannot be kept."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cloister.core.kernel import inline_kernel, kernel, parallel_kernel
+
+TINY = """
+import numba
+import numpy as np
+from cloister.core.kernel import inline_kernel, kernel, parallel_kernel
+
+def plain(x):
+    return x + 1
+
+try:
+    numba.njit(cache=True)(plain)
+except RuntimeError as error:
+    print(error)
+
+@inline_kernel
+def twice(x):
+    return 2 * x
+
+@kernel
+def add_one(x):
+    return twice(x) + 1
+
+@parallel_kernel
+def fill(out):
+    for i in numba.prange(len(out)):
+        out[i] = add_one(i)
+
+out = np.zeros(3, np.int64)
+fill(out)
+print(out.tolist())
+"""
+
+
+def test_kernels_run_where_no_folder_can_be_written(tmp_path: Path) -> None:
+    # A file where a folder is wanted stops everybody, also the superuser.
+    (tmp_path / "tiny.py").write_text(TINY)
+    (tmp_path / "__pycache__").write_text("in the way")
+    nowhere = str(tmp_path / "__pycache__" / "home")
+    environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
+    environment |= {"HOME": nowhere, "XDG_CACHE_HOME": nowhere, "LOCALAPPDATA": nowhere}
+    outcome = subprocess.run(
+        [sys.executable, str(tmp_path / "tiny.py")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert outcome.returncode == 0, outcome.stderr
+    complaint, values = outcome.stdout.splitlines()
+    assert "cannot cache function" in complaint  # so it was put to the test
+    assert values == "[1, 3, 5]"
+
+
+@pytest.mark.parametrize("compile_it", [kernel, inline_kernel, parallel_kernel])
+def test_other_errors_are_not_hidden(compile_it: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(**options: object) -> None:
+        raise RuntimeError("the compiler is broken")
+
+    monkeypatch.setattr("numba.njit", broken)
+    with pytest.raises(RuntimeError, match="the compiler is broken"):
+        compile_it(np.sum)  # type: ignore[operator]
