@@ -83,8 +83,12 @@ def make_world(
     to: Annotated[Path, typer.Option("--to", help="A new folder to write into.")],
     as_json: JsonFlag = False,
 ) -> dict[str, Any]:
-    """Write a built-in world to a folder: LETOR files, or a BEIR folder with rights."""
-    from cloister.data.worlds.address import open_world, write_world
+    """Write a built-in world to a folder: LETOR files, or a BEIR folder with rights.
+
+    Stopped in the middle, the same command goes on where it was.
+    """
+    from cloister.data.worlds.address import open_world
+    from cloister.data.worlds.writing import write_world
 
     made = open_world(world)
     with progress(f"making {world.split('?')[0]}") as advance:

@@ -8,7 +8,9 @@ settings from which all of it can be made again.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,13 +21,18 @@ from cloister.data.worlds.clinic.world import ClinicWorld, Pod
 __all__ = ["write_clinic"]
 
 Progress = Callable[[int, int], None]
-REPORT_EVERY: Final = 256  # pods between two calls of the progress function
+PODS_A_STEP: Final = 256  # written together, then noted
+GROWING: Final = ("corpus.jsonl", "rights.jsonl", "qrels/test.tsv")
+NOTE: Final = "progress.json"
 
 
 def write_clinic(
     world: ClinicWorld, folder: str | Path, *, progress: Progress | None = None
 ) -> None:
     """Write a world into a folder; memory stays bounded whatever its size.
+
+    A call that was stopped or killed is resumed by calling again: ``progress.json`` says how much
+    of each file is sound, and goes when all is written.
 
     Parameters
     ----------
@@ -38,26 +45,58 @@ def write_clinic(
     """
     folder = Path(folder)
     (folder / "qrels").mkdir(parents=True, exist_ok=True)
-    _write_lines(folder / "queries.jsonl", (_query_line(query) for query in world.queries))
-    with (
-        (folder / "corpus.jsonl").open("w", encoding="utf-8") as corpus,
-        (folder / "rights.jsonl").open("w", encoding="utf-8") as rights,
-        (folder / "qrels" / "test.tsv").open("w", encoding="utf-8") as qrels,
-    ):
-        qrels.write("query-id\tcorpus-id\tscore\n")
-        for start in range(0, world.n_pods, REPORT_EVERY):
-            stop = min(start + REPORT_EVERY, world.n_pods)
-            for document in world.documents(start, stop):
-                fields = {"_id": document.doc_id, "title": document.title, "text": document.text}
-                corpus.write(json.dumps(fields) + "\n")
-            for pod in world.pods(start, stop):
-                rights.write(json.dumps(_rights_of(pod)) + "\n")
-            for judgement in world.judgements(start=start, stop=stop):
-                qrels.write("\t".join(map(str, judgement)) + "\n")
+    start = _resume(folder, world)
+    with ExitStack() as stack:
+        files = [stack.enter_context((folder / name).open("ab")) for name in GROWING]
+        for first in range(start, world.n_pods, PODS_A_STEP):
+            stop = min(first + PODS_A_STEP, world.n_pods)
+            for file, text in zip(files, _step(world, first, stop), strict=True):
+                file.write(text.encode())
+                file.flush()
+            sizes = [file.tell() for file in files]
+            _note(folder, {"digest": world.settings.digest(), "pods": stop, "sizes": sizes})
             if progress is not None:
                 progress(stop, world.n_pods)
     # Last: its presence says that the others are complete.
     (folder / "world.json").write_text(json.dumps(_described(world), indent=2) + "\n", "utf-8")
+    (folder / NOTE).unlink(missing_ok=True)
+
+
+def _resume(folder: Path, world: ClinicWorld) -> int:
+    """Cut the files to what is sound; return the first pod that is missing."""
+    try:
+        note = json.loads((folder / NOTE).read_text("utf-8"))
+        if note["digest"] == world.settings.digest():
+            for name, size in zip(GROWING, note["sizes"], strict=True):
+                os.truncate(folder / name, size)
+            return int(note["pods"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # nothing to resume: begin anew
+    for name in GROWING:
+        (folder / name).write_text("", "utf-8")
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n", "utf-8")
+    _write_lines(folder / "queries.jsonl", (_query_line(query) for query in world.queries))
+    return 0
+
+
+def _step(world: ClinicWorld, start: int, stop: int) -> tuple[str, str, str]:
+    """Return what a range of pods adds to the corpus, the rights and the judgements."""
+    documents = (
+        json.dumps({"_id": document.doc_id, "title": document.title, "text": document.text})
+        for document in world.documents(start, stop)
+    )
+    rights = (json.dumps(_rights_of(pod)) for pod in world.pods(start, stop))
+    judgements = ("\t".join(map(str, j)) for j in world.judgements(start=start, stop=stop))
+    corpus_text, rights_text, qrels_text = (
+        "".join(f"{line}\n" for line in lines) for lines in (documents, rights, judgements)
+    )
+    return corpus_text, rights_text, qrels_text
+
+
+def _note(folder: Path, note: Mapping[str, Any]) -> None:
+    partial = folder / f"{NOTE}.partial"
+    partial.write_text(json.dumps(note), "utf-8")
+    partial.replace(folder / NOTE)
 
 
 def _query_line(query: ClinicQuery) -> Mapping[str, Any]:

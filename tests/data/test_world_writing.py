@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,10 +10,11 @@ import pytest
 from cloister.core.errors import SettingsError
 from cloister.core.settings import Settings
 from cloister.data.letor_folder import find_letor
-from cloister.data.worlds import address
-from cloister.data.worlds.address import open_world, write_world
+from cloister.data.worlds import writing
+from cloister.data.worlds.address import open_world
 from cloister.data.worlds.features import FeaturesWorld
 from cloister.data.worlds.intents import IntentsWorld, read_intents
+from cloister.data.worlds.writing import write_world
 
 SMALL = "features?queries=4&documents=3&features=5"
 
@@ -45,29 +49,53 @@ def test_a_writer_that_dies_leaves_no_folder_that_looks_complete(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(address, "_write_settings", dies)
+        patch.setattr(writing, "_write_settings", dies)
         with pytest.raises(KeyboardInterrupt):
             write_world(open_world(SMALL), tmp_path / "w")
-    assert list(tmp_path.iterdir()) == []
+    assert not (tmp_path / "w").exists()
+    write_world(open_world(SMALL), tmp_path / "w")  # goes on and completes it
+    assert {path.name for path in tmp_path.iterdir()} == {"w"}
+    assert len(list((tmp_path / "w").iterdir())) == 4
 
 
-def test_two_writers_at_once_do_not_mix_their_files(
+def test_a_second_writer_at_the_same_time_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = address._write_settings
-    inner: list[Path] = []
+    real = writing._write_settings
 
-    def another_writer_first(settings: Settings, folder: Path) -> None:
-        if not inner:
-            inner.append(folder)
+    def another_writer(settings: Settings, folder: Path) -> None:
+        with pytest.raises(SettingsError, match="another process is writing"):
             write_world(open_world(SMALL), tmp_path / "w")
         real(settings, folder)
 
-    monkeypatch.setattr(address, "_write_settings", another_writer_first)
-    with pytest.raises(SettingsError, match="cannot be written"):
-        write_world(open_world(SMALL), tmp_path / "w")
-    assert {path.name for path in tmp_path.iterdir()} == {"w"}
+    monkeypatch.setattr(writing, "_write_settings", another_writer)
+    write_world(open_world(SMALL), tmp_path / "w")
     assert len(list((tmp_path / "w").iterdir())) == 4
+
+
+def test_a_killed_clinic_writer_is_resumed_where_it_was(tmp_path: Path) -> None:
+    address = "clinic?servers=2&pods=400&staff=4&queries=3&document_bytes=0"
+    whole = write_world(open_world(address), tmp_path / "whole")
+    code = (
+        "import os, signal\n"
+        "from cloister.data.worlds.address import open_world\n"
+        "from cloister.data.worlds.writing import write_world\n"
+        "def die(done, total):\n"
+        "    if done >= 512: os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"write_world(open_world({address!r}), {str(tmp_path / 'resumed')!r}, die)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert not (tmp_path / "resumed").exists()
+    (corpus,) = tmp_path.glob(".resumed.*/corpus.jsonl")
+    corpus.write_bytes(corpus.read_bytes() + b'{"half a line')  # written after the last note
+    steps: list[int] = []
+    resumed = write_world(open_world(address), tmp_path / "resumed", lambda at, _: steps.append(at))
+    assert steps[0] > 512
+    names = sorted(path.relative_to(whole) for path in whole.rglob("*") if path.is_file())
+    assert names == sorted(p.relative_to(resumed) for p in resumed.rglob("*") if p.is_file())
+    assert all((whole / name).read_bytes() == (resumed / name).read_bytes() for name in names)
+    assert {path.name for path in tmp_path.iterdir()} == {"whole", "resumed"}
 
 
 def test_a_world_can_be_written_into_the_present_folder(
