@@ -8,6 +8,7 @@ READY := $(VENV)/.ready
 RUN_READY := $(VENV)/.run-ready
 MADE := $(VENV)/.made
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt  # holds for build tools too
 
 .PHONY: help run test lint types imports unit docs bench clean
 
@@ -54,10 +55,10 @@ $(MADE):
 
 $(RUN_READY): $(MADE) pyproject.toml constraints.txt
 	@echo "Installing Cloister into $(VENV) ..."
-	@$(BIN)/pip install -qq -c constraints.txt -e .
+	@$(BIN)/pip install -qq -e .
 	@touch $@
 
 $(READY): $(MADE) pyproject.toml constraints.txt
 	@echo "Installing Cloister and its development tools into $(VENV) ..."
-	@$(BIN)/pip install -qq -c constraints.txt -e ".[dev]"
+	@$(BIN)/pip install -qq -e ".[dev]"
 	@touch $@ $(RUN_READY)

@@ -16,12 +16,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloister.core.errors import NotFound, SettingsError
+from cloister.core.errors import DataError, NotFound, SettingsError
 from cloister.core.rights import STRANGER, Reader
 from cloister.data.worlds.clinic import ClinicSettings, ClinicWorld
 from cloister.data.worlds.clinic.case import PatientRow, patient_rows
 from cloister.data.worlds.clinic.condition import DRUG_FLAGS, SPECIALTIES
-from cloister.data.worlds.clinic.files import write_clinic
+from cloister.data.worlds.clinic.files import read_rights, write_clinic
 from cloister.data.worlds.clinic.latents import AS_OF, YEAR
 from cloister.data.worlds.clinic.lexicon import (
     ALLERGENS,
@@ -582,3 +582,12 @@ def test_a_small_world_has_as_many_organisations_as_fit() -> None:
     assert ClinicSettings.from_text("servers=8&staff=20").organisations == 5
     with pytest.raises(SettingsError, match="at least as many servers"):
         ClinicSettings(servers=2, organisations=3)
+
+
+def test_the_rights_that_were_written_are_read_back(tmp_path: Path) -> None:
+    world = small_world()
+    write_clinic(world, tmp_path)
+    assert list(read_rights(tmp_path)) == [(pod.pod_id, pod.rights) for pod in world.pods()]
+    (tmp_path / "rights.jsonl").write_text('{"pod": "p", "owner": "o"}\n')
+    with pytest.raises(DataError, match="no rights of a pod"):
+        list(read_rights(tmp_path))

@@ -15,7 +15,8 @@ from sklearn.datasets import load_svmlight_file
 
 from cloister.core.errors import DataError, NotFound
 from cloister.data import letor
-from cloister.data.letor import LetorSettings, parse_letor, read_letor, write_letor
+from cloister.data.letor import LetorSettings, parse_letor, read_letor
+from cloister.data.letor_writer import write_letor
 from cloister.data.ranking_data import RankingData
 
 WIDE = LetorSettings(precision=64)

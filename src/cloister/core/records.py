@@ -61,7 +61,7 @@ class ResultPage(NamedTuple):
 
     query_id: QueryId
     results: tuple[Result, ...]
-    reader: AgentId = AgentId("")
+    agent_id: AgentId = AgentId("")  # who was shown it
     missing_servers: tuple[ServerId, ...] = ()
 
     def rank_of(self, doc_id: DocId) -> int:

@@ -14,7 +14,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,9 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cloister.core.settings import Settings
+from cloister.data.byte_strings import ByteStrings
+from cloister.data.ranking_data import RankingData
 from cloister.data.text_file import explained
 
-__all__ = ["cache_folder", "cached_arrays"]
+__all__ = ["cache_folder", "cached_arrays", "ranking_arrays", "ranking_data_of"]
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -129,3 +131,25 @@ def _write_text(path: Path, text: str) -> None:
         partial.replace(path)
     except OSError:
         pass
+
+
+def ranking_arrays(data: RankingData) -> Arrays:
+    """Lay a data set out as named arrays."""
+    arrays = {"features": data.features, "labels": data.labels, "offsets": data.offsets}
+    for name, texts in (("query_ids", data.query_ids), ("doc_ids", data.doc_ids)):
+        strings = _strings(texts)
+        arrays[f"{name}_block"], arrays[f"{name}_offsets"] = strings.block, strings.offsets
+    return arrays
+
+
+def ranking_data_of(arrays: Arrays) -> RankingData:
+    """Put a data set together from named arrays."""
+    query_ids, doc_ids = (
+        ByteStrings(arrays[f"{name}_block"], arrays[f"{name}_offsets"])
+        for name in ("query_ids", "doc_ids")
+    )
+    return RankingData(arrays["features"], arrays["labels"], arrays["offsets"], query_ids, doc_ids)
+
+
+def _strings(texts: Sequence[str]) -> ByteStrings:
+    return texts.compact() if isinstance(texts, ByteStrings) else ByteStrings.of(texts)

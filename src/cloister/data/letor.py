@@ -11,7 +11,6 @@ import gzip
 import os
 import re
 from codecs import BOM_UTF8
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -23,13 +22,13 @@ from cloister.core.errors import DataError
 from cloister.core.settings import Settings
 from cloister.data import letor_kernel as kernels
 from cloister.data.byte_strings import ByteStrings
-from cloister.data.cache import cached_arrays
+from cloister.data.cache import cached_arrays, ranking_arrays, ranking_data_of
 from cloister.data.letor_kernel import COLUMN, FAULT, POSITION, ROW, STATE_SIZE, WIDTH, Fault
 from cloister.data.normalise import Normalisation, normalise
 from cloister.data.ranking_data import RankingData
 from cloister.data.text_file import GZIP_MAGIC, explained
 
-__all__ = ["LetorSettings", "parse_letor", "read_letor", "write_letor"]
+__all__ = ["LetorSettings", "parse_letor", "read_letor"]
 
 MAX_NUMBER: Final = 1 << 16  # bytes of a number; a longer one is no number
 CHUNK_BYTES: Final = 1 << 22  # enough chunks for every thread, few enough to cost nothing
@@ -86,8 +85,8 @@ def read_letor(
         raise DataError("a folder, not a file", where=str(path))
     if not cache:
         return _parse_file(path, settings)
-    return _from_arrays(
-        cached_arrays(path, settings, lambda: _to_arrays(_parse_file(path, settings)))
+    return ranking_data_of(
+        cached_arrays(path, settings, lambda: ranking_arrays(_parse_file(path, settings)))
     )
 
 
@@ -117,26 +116,6 @@ def _parse_padded(data: NDArray[np.uint8], settings: LetorSettings, where: str) 
         raise DataError("no row in this file", where=where, remedy="is it a LETOR file?")
     result = _group(data, parsed)
     return normalise(result, settings.normalise, in_place=True)
-
-
-def write_letor(data: RankingData, path: str | Path) -> None:
-    """Write a data set as a LETOR file, gzipped if the name ends in ``.gz``.
-
-    Zeros are written too, so that every line has every feature, as in the public collections.
-    """
-    path = Path(path)
-    columns = [f" {i}:" for i in range(1, data.n_features + 1)]
-    with gzip.open(path, "wt") if path.suffix == ".gz" else path.open("w") as file:
-        for query in range(data.n_queries):
-            query_id = data.query_ids[query] if len(data.query_ids) else str(query + 1)
-            rows = data.rows(query)
-            for row, values in enumerate(data.features[rows], rows.start):
-                # float() of a float32 has more digits than the value: str() of the scalar is exact
-                cells = "".join(
-                    [f"{column}{value}" for column, value in zip(columns, values, strict=True)]
-                )
-                name = f" #docid = {data.doc_ids[row]}" if len(data.doc_ids) else ""
-                file.write(f"{data.labels[row]} qid:{query_id}{cells}{name}\n")
 
 
 def _read_padded(path: Path) -> NDArray[np.uint8]:
@@ -317,24 +296,3 @@ def _texts(data: NDArray[np.uint8], spans: NDArray[np.int64]) -> ByteStrings:
     block = np.empty(int(offsets[-1]), np.uint8)
     kernels.copy_spans(data, spans, offsets, block)
     return ByteStrings(block, offsets)
-
-
-def _to_arrays(data: RankingData) -> dict[str, NDArray[Any]]:
-    """Lay a data set out as named arrays, for the cache."""
-    arrays = {"features": data.features, "labels": data.labels, "offsets": data.offsets}
-    for name, texts in (("query_ids", data.query_ids), ("doc_ids", data.doc_ids)):
-        strings = _strings(texts)
-        arrays[f"{name}_block"], arrays[f"{name}_offsets"] = strings.block, strings.offsets
-    return arrays
-
-
-def _from_arrays(arrays: dict[str, NDArray[Any]]) -> RankingData:
-    query_ids, doc_ids = (
-        ByteStrings(arrays[f"{name}_block"], arrays[f"{name}_offsets"])
-        for name in ("query_ids", "doc_ids")
-    )
-    return RankingData(arrays["features"], arrays["labels"], arrays["offsets"], query_ids, doc_ids)
-
-
-def _strings(texts: Sequence[str]) -> ByteStrings:
-    return texts.compact() if isinstance(texts, ByteStrings) else ByteStrings.of(texts)

@@ -18,7 +18,7 @@ from typing import Final
 import cloister
 from cloister.core.errors import SettingsError
 from cloister.core.settings import Settings
-from cloister.data.letor import write_letor
+from cloister.data.letor_writer import write_letor
 from cloister.data.worlds.address import World
 from cloister.data.worlds.clinic import ClinicWorld, write_clinic
 from cloister.data.worlds.features import FeaturesWorld

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
 import cloister
+from cloister.core.errors import DataError
+from cloister.core.ids import AgentId, GroupId, PodId
+from cloister.core.rights import Rights
+from cloister.data.json_lines import read_json_lines
 from cloister.data.worlds.clinic.queries import ClinicQuery
 from cloister.data.worlds.clinic.world import ClinicWorld, Pod
 
-__all__ = ["write_clinic"]
+__all__ = ["read_rights", "write_clinic"]
 
 Progress = Callable[[int, int], None]
 PODS_A_STEP: Final = 256  # written together, then noted
@@ -115,6 +119,23 @@ def _rights_of(pod: Pod) -> Mapping[str, Any]:
         "agents": sorted(pod.rights.agents),
         "groups": sorted(pod.rights.groups),
     }
+
+
+def read_rights(folder: str | Path) -> Iterator[tuple[PodId, Rights]]:
+    """Read back who may read each pod of a world that was written."""
+    for line in read_json_lines(Path(folder, "rights.jsonl")):
+        fields = line.fields
+        try:
+            rights = Rights(
+                AgentId(fields["owner"]),
+                frozenset(map(AgentId, fields["agents"])),
+                frozenset(map(GroupId, fields["groups"])),
+            )
+            yield PodId(fields["pod"]), rights
+        except (KeyError, TypeError) as error:
+            raise DataError(
+                f"no rights of a pod: {error}", where=f"{line.path}:{line.number}"
+            ) from None
 
 
 def _described(world: ClinicWorld) -> Mapping[str, Any]:
