@@ -30,7 +30,7 @@ types: $(READY)  ## mypy, strict
 	$(BIN)/mypy
 
 imports: $(READY)  ## packages import downwards only
-	$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 unit: $(READY)  ## tests and doctests
 	$(BIN)/pytest -n 2

@@ -68,6 +68,23 @@ def test_a_file_changed_within_the_same_time_stamp_is_parsed_again(
     assert len(parses) == 3
 
 
+def test_a_file_that_changes_while_it_is_parsed_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make(tmp_path / "a.txt", 1)
+    real = letor._parse_file
+
+    def changed_first(path: Path, settings: LetorSettings) -> RankingData:
+        make(path, 2)
+        return real(path, settings)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(letor, "_parse_file", changed_first)
+        read_letor(path)
+    make(path, 1)
+    assert read_letor(path).labels.tolist() == [1, 0]
+
+
 def test_a_copy_elsewhere_finds_the_same_entry(tmp_path: Path, parses: list[str]) -> None:
     read_letor(make(tmp_path / "a.txt"))
     read_letor(make(tmp_path / "b.txt"))

@@ -47,6 +47,7 @@ def cache_folder() -> Path:
 def cached_arrays(path: Path, settings: Settings, make: Callable[[], Arrays]) -> Arrays:
     """Return the arrays made from a file under some settings, from the cache if they are there."""
     folder = cache_folder() / f"v{FORMAT}"
+    before = _stamp(path)
     key = hashlib.blake2b(
         f"{_content_digest(path, folder)}:{settings.digest()}".encode(), digest_size=20
     ).hexdigest()
@@ -55,16 +56,15 @@ def cached_arrays(path: Path, settings: Settings, make: Callable[[], Arrays]) ->
     if found is not None:
         return found
     arrays = make()
-    _write_entry(entry, arrays)
+    if _stamp(path) == before:  # else the arrays may not be those of the digest
+        _write_entry(entry, arrays)
     for array in arrays.values():
         array.flags.writeable = False  # as they are when they come from the disk
     return arrays
 
 
 def _content_digest(path: Path, folder: Path) -> str:
-    with explained(path):
-        status = path.stat()
-    stamp = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev]
+    stamp = _stamp(path)
     name = hashlib.blake2b(str(path.resolve()).encode(), digest_size=16).hexdigest()
     note = folder / "digests" / f"{name}.json"
     try:
@@ -75,9 +75,16 @@ def _content_digest(path: Path, folder: Path) -> str:
         pass  # no note, or a damaged one: read the file
     with explained(path), path.open("rb") as file:
         digest = hashlib.file_digest(file, "blake2b").hexdigest()
-    if time.time() - max(status.st_mtime, status.st_ctime) > SETTLED_S:
+    if time.time() - max(stamp[1:3]) / 1e9 > SETTLED_S:
         _write_text(note, json.dumps({"stamp": stamp, "digest": digest}))
     return digest
+
+
+def _stamp(path: Path) -> list[int]:
+    """Return what changes with a file: size, times of change, and which file it is."""
+    with explained(path):
+        status = path.stat()
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev]
 
 
 def _open_entry(entry: Path) -> Arrays | None:

@@ -33,6 +33,7 @@ __all__ = ["LetorSettings", "parse_letor", "read_letor"]
 MAX_NUMBER: Final = 1 << 16  # bytes of a number; a longer one is no number
 CHUNK_BYTES: Final = 1 << 22  # enough chunks for every thread, few enough to cost nothing
 MAX_FEATURES: Final = 1_000_000  # a higher index is a slip, not a wider table
+PADDING: Final = 8  # newlines behind the text
 SHOWN: Final = 120  # characters of an offending line that an error shows
 _TOKEN: Final = re.compile(rb"[^ \t\r\n#]+")
 
@@ -130,12 +131,9 @@ def _read_padded(path: Path) -> NDArray[np.uint8]:
     return buffer
 
 
-_PADDING: Final = 8
-
-
 def _room_for(n_bytes: int) -> NDArray[np.uint8]:
     """Return a buffer with newlines at its end: no token runs over it."""
-    buffer = np.empty(n_bytes + _PADDING, np.uint8)
+    buffer = np.empty(n_bytes + PADDING, np.uint8)
     buffer[n_bytes:] = 10
     return buffer
 

@@ -53,6 +53,7 @@ class _Options:
 
 
 _Values = NDArray[np.float64]
+_Compute = Callable[[RankedLabels, int | None, _Options], _Values]
 
 
 def _ndcg(ranked: RankedLabels, k: int | None, options: _Options) -> _Values:
@@ -69,40 +70,31 @@ def _err(ranked: RankedLabels, k: int | None, options: _Options) -> _Values:
     return err(ranked, k=k, max_grade=options.max_grade, nothing_relevant=options.nothing_relevant)
 
 
-def _map(ranked: RankedLabels, k: int | None, options: _Options) -> _Values:
-    return average_precision(
-        ranked,
-        k=k,
-        relevant_grade=options.relevant_grade,
-        nothing_relevant=options.nothing_relevant,
-    )
+def _of_relevant(measure: Callable[..., _Values]) -> _Compute:
+    """Adapt a measure that asks only whether a document is relevant."""
 
+    def compute(ranked: RankedLabels, k: int | None, options: _Options) -> _Values:
+        return measure(
+            ranked,
+            k=k,
+            relevant_grade=options.relevant_grade,
+            nothing_relevant=options.nothing_relevant,
+        )
 
-def _mrr(ranked: RankedLabels, k: int | None, options: _Options) -> _Values:
-    return reciprocal_rank(
-        ranked,
-        k=k,
-        relevant_grade=options.relevant_grade,
-        nothing_relevant=options.nothing_relevant,
-    )
+    return compute
 
 
 def _precision(ranked: RankedLabels, k: int | None, options: _Options) -> _Values:
     if k is None:
         raise SettingsError("precision needs a cut-off", where="P", remedy="write P@5")
-    return precision(
-        ranked,
-        k=k,
-        relevant_grade=options.relevant_grade,
-        nothing_relevant=options.nothing_relevant,
-    )
+    return _of_relevant(precision)(ranked, k, options)
 
 
-_MEASURES: Final[dict[str, Callable[[RankedLabels, int | None, _Options], _Values]]] = {
+_MEASURES: Final[dict[str, _Compute]] = {
     "nDCG": _ndcg,
     "ERR": _err,
-    "MAP": _map,
-    "MRR": _mrr,
+    "MAP": _of_relevant(average_precision),
+    "MRR": _of_relevant(reciprocal_rank),
     "P": _precision,
 }
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from cloister.core.errors import Damaged, DataError, NotFound, StoreError
+from cloister.core.ids import content_id
 from cloister.store.incoming import Incoming, incoming_file, lock_held, sweep, sync_folder
 
 __all__ = ["FileRef", "Files", "Inspection"]
@@ -82,7 +83,7 @@ class Files:
         target = self._target(digest)
         with _reported(target):
             content = target.read_bytes()
-        if hashlib.sha256(content).hexdigest() != digest:
+        if content_id(content) != digest:
             raise _damaged(target)
         return content
 
