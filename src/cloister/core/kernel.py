@@ -1,4 +1,4 @@
-"""The three ways in which Cloister compiles a kernel.
+"""The four ways in which Cloister compiles a kernel.
 
 A kernel does arithmetic on arrays and knows nothing of files, networks or settings. All of them
 are compiled with the same options, given here once: machine code is kept on disk where there is a
@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 
-__all__ = ["inline_kernel", "kernel", "parallel_kernel"]
+__all__ = ["inline_kernel", "kernel", "parallel_kernel", "summing_kernel"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,6 +42,15 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 def inline_kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a small function that is copied into the kernels that call it."""
     return _compiled(function, inline="always")
+
+
+def summing_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a function whose sums may be added up in another order than written.
+
+    Only so can a sum run over a whole vector register. The result is the same for any number of
+    threads; between two kinds of processor its last bits may differ.
+    """
+    return _compiled(function, fastmath={"reassoc", "contract", "nsz"})
 
 
 def parallel_kernel(function: Callable[P, R]) -> Callable[P, R]:

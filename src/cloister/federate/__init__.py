@@ -1,0 +1,1 @@
+"""Training across clients: populations, rounds, FedAvg and its kin, centralised baselines."""

@@ -1,0 +1,50 @@
+"""What every way of training offers: one round at a time, and the rankers that came out."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cloister.rank.ranker import Ranker
+
+__all__ = ["ClientRankers", "Learner", "RoundOutcome"]
+
+
+class RoundOutcome(NamedTuple):
+    """What users saw in one round: means over its interactions.
+
+    A query with nothing relevant counts 0 in ``ndcg`` (thesis, online), and so does a page
+    without a click in ``max_rr``.
+    """
+
+    n_interactions: int
+    ndcg: float
+    max_rr: float
+    clicks: float
+
+
+class ClientRankers(NamedTuple):
+    """The rankers that clients use: each once, and which client uses which."""
+
+    rankers: tuple[Ranker, ...]
+    of_client: NDArray[np.int64]
+
+
+class Learner(Protocol):
+    """A way of training, with its state."""
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds done so far."""
+
+    @property
+    def ranker(self) -> Ranker:
+        """The ranker that a new client would get."""
+
+    def step(self) -> RoundOutcome:
+        """Train for one round."""
+
+    def client_rankers(self) -> ClientRankers:
+        """Return the ranker of every client."""

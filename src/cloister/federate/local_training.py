@@ -1,0 +1,455 @@
+"""One round of local training at many clients: the hot path of every simulation with PDGD.
+
+A client copies the model, issues its queries one after the other, and after each page moves its
+copy by what the clicks say. What leaves the client is the difference from where it began.
+
+Clients are worked on in blocks whose number depends on nothing but the number of clients; inside
+a block one copy of the model is used again for each. A block adds up its clients' differences in
+double precision, and blocks are added in order: the result has the same bits for any number of
+threads, and memory does not grow with the number of clients.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from cloister.core.counter_random import STREAM_WORDS, checked_stream, next_word, start_stream
+from cloister.core.kernel import kernel, parallel_kernel
+from cloister.data.clicks import StackedTables, draw_clicks
+from cloister.data.partitions import FlatViews
+from cloister.federate.population import Population, PopulationArrays
+from cloister.measure.ndcg import ndcg_of_page
+from cloister.rank.linear import add_linear_gradient, score_linear
+from cloister.rank.mlp import add_mlp_gradient, score_mlp
+from cloister.rank.pdgd import PairRule, pair_coefficients
+from cloister.rank.plackett_luce import sample_page
+from cloister.rank.ranker import RankerShape
+
+__all__ = ["LocalRule", "RoundSums", "train_clients"]
+
+Floats = NDArray[np.float32]
+
+PURPOSE: Final = 0x50444744  # "PDGD": keeps these streams apart from all others
+MOST_BLOCKS: Final = 256
+_32: Final = np.uint64(32)
+
+
+class LocalRule(NamedTuple):
+    """How a client trains, as kernels take it.
+
+    Parameters
+    ----------
+    learning_rate, decay
+        Of a client's interactions, counted over rounds.
+    proximal
+        FedProx's mu: the pull back to where the round began; 0 for none.
+    one_step
+        Whether all of a round's gradients are taken where it began, and added (batch PDGD).
+    """
+
+    learning_rate: float
+    decay: float
+    proximal: float
+    one_step: bool
+
+
+class RoundSums(NamedTuple):
+    """What the clients of one round add up to, for each model that clients started from.
+
+    Parameters
+    ----------
+    differences
+        Sums of the clients' differences, each times its number of interactions; models x
+        parameters.
+    n_interactions
+        By model.
+    ndcg, max_rr, clicks
+        Sums over all interactions.
+    """
+
+    differences: NDArray[np.float64]
+    n_interactions: NDArray[np.float64]
+    ndcg: float
+    max_rr: float
+    clicks: float
+
+
+class _Room(NamedTuple):
+    """Room to work in, for one block of clients."""
+
+    local: Floats
+    difference: Floats
+    scores: Floats
+    keys: Floats
+    page: NDArray[np.int64]
+    best: Floats
+    labels: NDArray[np.int8]
+    clicked: NDArray[np.bool_]
+    masses: NDArray[np.float64]
+    coefficients: Floats
+    hidden: Floats
+    slopes: Floats
+    stream: NDArray[np.uint32]
+
+
+@kernel
+def _new_room(n_parameters: int, most_documents: int, page_length: int, n_hidden: int) -> _Room:
+    return _Room(
+        np.zeros(n_parameters, np.float32),
+        np.zeros(n_parameters, np.float32),
+        np.empty(most_documents, np.float32),
+        np.empty(most_documents, np.float32),
+        np.empty(page_length, np.int64),
+        np.empty(page_length, np.float32),
+        np.empty(page_length, np.int8),
+        np.empty(page_length, np.bool_),
+        np.empty((2, page_length + 1), np.float64),
+        np.empty(page_length, np.float32),
+        np.empty((most_documents if n_hidden else 0, n_hidden), np.float32),
+        np.empty((page_length, n_hidden), np.float32),
+        np.empty(STREAM_WORDS, np.uint32),
+    )
+
+
+@kernel
+def _draw_below(stream: NDArray[np.uint32], n: int) -> int:
+    """Draw a number from 0 to n - 1; the bias is below n / 2^32."""
+    return int((np.uint64(next_word(stream)) * np.uint64(n)) >> _32)
+
+
+@kernel
+def _interact(
+    arrays: PopulationArrays,
+    client: int,
+    parameters: Floats,
+    shape: RankerShape,
+    rule: PairRule,
+    room: _Room,
+    online: NDArray[np.float64],
+) -> tuple[int, int]:
+    """Let a client search and click once; leave the page's weights in ``room.coefficients``.
+
+    Returns
+    -------
+    tuple
+        The place of the query's first document, and how many documents of the page have a weight.
+    """
+    views = arrays.views
+    start = views.holding_bounds[views.holding[client]]
+    stop = views.holding_bounds[views.holding[client] + 1]
+    entry = start + _draw_below(room.stream, stop - start)
+    first = views.starts[entry]
+    n = views.stops[entry] - first
+    if shape.n_hidden == 0:
+        score_linear(parameters, arrays.features, views.rows, first, n, room.scores)
+    else:
+        score_mlp(
+            parameters,
+            shape.n_features,
+            shape.n_hidden,
+            shape.activation,
+            arrays.features,
+            views.rows,
+            first,
+            n,
+            room.hidden,
+            room.scores,
+        )
+    shown = sample_page(room.scores, n, room.stream, room.keys, room.page, room.best)
+    label_set = views.label_set[client]
+    for p in range(shown):
+        place = first + room.page[p]
+        room.labels[p] = views.labels[
+            label_set, place if len(views.rows) == 0 else views.rows[place]
+        ]
+    last = _click(arrays, client, shown, room)
+    online[0] += ndcg_of_page(room.labels, shown, shown, arrays.ideals[label_set, entry])
+    if last < 0:
+        return first, 0
+    for p in range(last + 1):
+        if room.clicked[p]:
+            online[2] += 1.0
+    top = 0
+    while not room.clicked[top]:
+        top += 1
+    online[1] += 1.0 / (top + 1)
+    considered = pair_coefficients(
+        room.scores,
+        n,
+        room.page[:shown],
+        room.clicked,
+        last,
+        rule,
+        room.keys,
+        room.masses,
+        room.coefficients,
+    )
+    return first, considered
+
+
+@kernel
+def _click(arrays: PopulationArrays, client: int, shown: int, room: _Room) -> int:
+    """Draw the clicks of one of the client's click models; return the place of the last."""
+    views = arrays.views
+    start = views.model_bounds[views.behaviour[client]]
+    stop = views.model_bounds[views.behaviour[client] + 1]
+    model = len(arrays.clicks.click) - 1
+    if stop - start == 1:
+        model = int(views.models[start])
+    elif stop > start:
+        model = int(views.models[start + _draw_below(room.stream, stop - start)])
+    return draw_clicks(
+        room.labels,
+        shown,
+        arrays.clicks.click[model],
+        arrays.clicks.stop[model],
+        arrays.clicks.stop_at_each[model],
+        arrays.clicks.examination[model],
+        room.stream,
+        room.clicked,
+    )
+
+
+@kernel
+def _train_client(
+    arrays: PopulationArrays,
+    client: int,
+    n_steps: int,
+    steps_before: int,
+    origin: Floats,
+    shape: RankerShape,
+    pairs: PairRule,
+    rule: LocalRule,
+    room: _Room,
+    online: NDArray[np.float64],
+) -> None:
+    """Find the difference that a client's interactions make to ``origin``.
+
+    ``room.local`` is the client's copy, equal to ``origin`` when this begins. With ``one_step`` it
+    stays so, and gradients are added to ``room.difference`` alone.
+    """
+    local, difference = room.local, room.difference
+    if rule.one_step:
+        difference[:] = np.float32(0.0)
+    rate = rule.learning_rate * rule.decay**steps_before
+    for _ in range(n_steps):
+        first, considered = _interact(arrays, client, local, shape, pairs, room, online)
+        if rule.proximal > 0.0:
+            pull = np.float32(rate * rule.proximal)
+            for i in range(len(origin)):
+                local[i] -= pull * (local[i] - origin[i])
+        page = room.page[:considered]
+        coefficients = room.coefficients[:considered]
+        for p in range(considered):
+            coefficients[p] *= np.float32(rate)
+        target = difference if rule.one_step else local
+        _add_gradient(target, local, arrays, shape, first, page, coefficients, room)
+        rate *= rule.decay
+    if not rule.one_step:
+        for i in range(len(origin)):
+            difference[i] = local[i] - origin[i]
+
+
+@kernel
+def _add_gradient(
+    target: Floats,
+    parameters: Floats,
+    arrays: PopulationArrays,
+    shape: RankerShape,
+    first: int,
+    page: NDArray[np.int64],
+    coefficients: Floats,
+    room: _Room,
+) -> None:
+    rows = arrays.views.rows
+    if shape.n_hidden == 0:
+        add_linear_gradient(target, arrays.features, rows, first, page, coefficients)
+    else:
+        add_mlp_gradient(
+            target,
+            parameters,
+            shape.n_features,
+            shape.n_hidden,
+            shape.activation,
+            arrays.features,
+            rows,
+            first,
+            page,
+            coefficients,
+            room.hidden,
+            room.slopes,
+        )
+
+
+@parallel_kernel
+def _train_blocks(
+    features: Floats,
+    views: FlatViews,
+    clicks: StackedTables,
+    ideals: NDArray[np.float64],
+    participants: NDArray[np.int64],
+    queries_per_round: int,
+    models: Floats,
+    model_of_client: NDArray[np.int32],
+    private: Floats,
+    shape: RankerShape,
+    pairs: PairRule,
+    rule: LocalRule,
+    page_length: int,
+    most_documents: int,
+    seed: np.uint64,
+    round: int,
+    differences: NDArray[np.float64],
+    online: NDArray[np.float64],
+    updates: Floats,
+) -> None:
+    """Work on blocks in parallel; a loop that numba divides cannot take tuples of tuples."""
+    n_blocks = len(differences)
+    n = len(participants)
+    for block in numba.prange(n_blocks):
+        _train_block(
+            PopulationArrays(features, views, clicks, ideals),
+            participants,
+            block * n // n_blocks,
+            (block + 1) * n // n_blocks,
+            queries_per_round,
+            models,
+            model_of_client,
+            private,
+            shape,
+            pairs,
+            rule,
+            page_length,
+            most_documents,
+            seed,
+            round,
+            differences[block],
+            online[block],
+            updates,
+        )
+
+
+@kernel
+def _train_block(
+    arrays: PopulationArrays,
+    participants: NDArray[np.int64],
+    start: int,
+    stop: int,
+    queries_per_round: int,
+    models: Floats,
+    model_of_client: NDArray[np.int32],
+    private: Floats,
+    shape: RankerShape,
+    pairs: PairRule,
+    rule: LocalRule,
+    page_length: int,
+    most_documents: int,
+    seed: np.uint64,
+    round: int,
+    differences: NDArray[np.float64],
+    online: NDArray[np.float64],
+    updates: Floats,
+) -> None:
+    """Train the participants ``start`` to ``stop``, one after the other, in the same room."""
+    n_parameters = models.shape[1]
+    shared = n_parameters - private.shape[1]
+    width = max(n_parameters, arrays.features.shape[1])
+    room = _new_room(width, most_documents, page_length, shape.n_hidden)
+    origin = np.empty(n_parameters, np.float32)
+    for index in range(start, stop):
+        client = participants[index]
+        model = model_of_client[client] if len(model_of_client) else 0
+        origin[:shared] = models[model, :shared]
+        origin[shared:] = private[client]
+        room.local[:n_parameters] = origin
+        own = arrays.views.queries_per_round[client]
+        n_steps = own if own > 0 else queries_per_round
+        start_stream(room.stream, seed, round, client, PURPOSE)
+        _train_client(
+            arrays, client, n_steps, n_steps * round, origin, shape, pairs, rule, room, online
+        )
+        difference = room.difference
+        total = differences[model]
+        for i in range(shared):
+            total[i] += n_steps * np.float64(difference[i])
+        for i in range(shared, n_parameters):
+            private[client, i - shared] = origin[i] + difference[i]
+        online[3 + model] += n_steps
+        if len(updates):
+            updates[index] = difference[:n_parameters]
+
+
+def train_clients(
+    population: Population,
+    participants: NDArray[np.int64],
+    models: Floats,
+    shape: RankerShape,
+    pairs: PairRule,
+    rule: LocalRule,
+    *,
+    queries_per_round: int,
+    seed: int,
+    round: int,
+    model_of_client: NDArray[np.int32] | None = None,
+    private: Floats | None = None,
+    updates: Floats | None = None,
+) -> RoundSums:
+    """Let the participants train once, all from the same round's models.
+
+    Parameters
+    ----------
+    population
+        The clients.
+    participants
+        Numbers of those who take part.
+    models
+        Where clients begin; models x parameters.
+    shape
+        The ranker's make-up.
+    pairs
+        How pairs are read off a page.
+    rule
+        How a client trains.
+    queries_per_round
+        Interactions of a client that has no number of its own.
+    seed, round
+        Decide all that is drawn at random, with the client's number.
+    model_of_client
+        Which model each client begins from; the first unless given.
+    private
+        Clients x the last so many parameters, which never leave the client (FedPer). Read, and
+        overwritten with what each participant learnt.
+    updates
+        Participants x parameters: receives each one's difference, where a rule needs them apart.
+    """
+    key, number, _, _ = checked_stream(seed, round=round)
+    n_models, n_parameters = models.shape
+    n_blocks = min(len(participants), MOST_BLOCKS)
+    differences = np.zeros((n_blocks, n_models, n_parameters))
+    online = np.zeros((n_blocks, 3 + n_models))
+    _train_blocks(
+        *population.arrays,
+        participants,
+        queries_per_round,
+        models,
+        np.empty(0, np.int32) if model_of_client is None else model_of_client,
+        np.empty((population.n_clients, 0), np.float32) if private is None else private,
+        shape,
+        pairs,
+        rule,
+        population.page_length,
+        population.most_documents,
+        key,
+        number,
+        differences,
+        online,
+        np.empty((0, n_parameters), np.float32) if updates is None else updates,
+    )
+    sums = online.sum(axis=0)
+    return RoundSums(
+        differences.sum(axis=0), sums[3:], float(sums[0]), float(sums[1]), float(sums[2])
+    )

@@ -1,0 +1,1 @@
+"""Rankers and how they learn: linear and neural scoring, PDGD, evolution strategies."""

@@ -1,0 +1,121 @@
+"""The Plackett-Luce model: pages drawn from scores, and how likely a page is.
+
+The next document is drawn with a chance that grows as the exponential of its score, from those
+not yet drawn (thesis eq. 3.7 and 3.8). Adding independent Gumbel noise to every score and sorting
+draws exactly so, without a loop over ranks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cloister.core.counter_random import fill_uniform
+from cloister.core.errors import DataError, SettingsError
+from cloister.core.kernel import kernel, summing_kernel
+from cloister.core.single_precision import exp32, log32
+
+__all__ = ["add_gumbel", "draw_page", "log_mass_of_rest", "sample_page", "top_places"]
+
+Floats = NDArray[np.float32]
+
+
+@kernel
+def add_gumbel(scores: Floats, n: int, stream: NDArray[np.uint32], keys: Floats) -> None:
+    """Write ``n`` scores with Gumbel noise added to ``keys``; one number is drawn for each."""
+    fill_uniform(stream, keys[:n])
+    for i in range(n):
+        keys[i] = scores[i] - log32(-log32(keys[i]))
+
+
+@kernel
+def top_places(keys: Floats, n: int, page: NDArray[np.int64], best: Floats) -> int:
+    """Write the places of the highest keys to ``page``, highest first; return how many there are.
+
+    ``best`` is room for one key a place of the page. Of equal keys the first comes first. A key
+    that is not a number is never taken.
+    """
+    k = len(page)
+    shown = 0
+    for i in range(n):
+        key = keys[i]
+        if shown == k:
+            if not key > best[k - 1]:
+                continue
+            place = k - 1
+        elif key == key:
+            place = shown
+            shown += 1
+        else:
+            continue
+        while place > 0 and best[place - 1] < key:
+            best[place] = best[place - 1]
+            page[place] = page[place - 1]
+            place -= 1
+        best[place] = key
+        page[place] = i
+    return shown
+
+
+@kernel
+def sample_page(
+    scores: Floats,
+    n: int,
+    stream: NDArray[np.uint32],
+    keys: Floats,
+    page: NDArray[np.int64],
+    best: Floats,
+) -> int:
+    """Draw a page inside a kernel: thesis eq. 3.8; return how many documents it shows."""
+    add_gumbel(scores, n, stream, keys)
+    return top_places(keys, n, page, best)
+
+
+@summing_kernel
+def log_mass_of_rest(scores: Floats, n: int, page: NDArray[np.int64], room: Floats) -> float:
+    """Return the log of the sum of exp(score) over the candidates that are not on the page."""
+    for i in range(n):
+        room[i] = scores[i]
+    for place in page:
+        room[place] = -np.inf
+    highest = np.float32(-np.inf)
+    for i in range(n):
+        highest = max(highest, room[i])
+    if highest == np.float32(-np.inf):
+        return -np.inf
+    total = np.float32(0.0)
+    for i in range(n):
+        total += exp32(room[i] - highest)
+    return float(np.float64(highest) + np.log(np.float64(total)))
+
+
+def draw_page(scores: NDArray[Any], k: int, *, stream: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """Draw a page of up to ``k`` documents for a user; return their places, best rank first.
+
+    Parameters
+    ----------
+    scores
+        One a candidate.
+    k
+        Length of a page.
+    stream
+        Where the randomness comes from: :func:`cloister.core.counter_random.new_stream`.
+
+    Examples
+    --------
+    >>> from cloister.core.counter_random import new_stream
+    >>> draw_page(np.array([0.0, 50.0, 100.0]), 2, stream=new_stream(1)).tolist()
+    [2, 1]
+    """
+    array = np.ascontiguousarray(scores, np.float32)
+    if array.ndim != 1 or not np.isfinite(array).all():
+        raise DataError("one finite score for each candidate", where="scores")
+    if k < 1:
+        raise SettingsError(f"a page shows at least 1 document (given: {k})", where="k")
+    page = np.empty(min(k, len(array)), np.int64)
+    sample_page(
+        array, len(array), stream, np.empty_like(array), page, np.empty(len(page), np.float32)
+    )
+    return page
