@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from cloister.rank.ranker import RankerSettings
 
+Pair = tuple[int, int]  # the preferred document dk, then dl
 Scores = Sequence[float]
 Vector = NDArray[np.float64]
 
@@ -38,61 +39,64 @@ def page_probability(page: Sequence[int], documents: Iterable[int], scores: Scor
     return probability
 
 
-def swapped(page: Sequence[int], k: int, l: int) -> list[int]:  # noqa: E741
+def swapped(page: Sequence[int], pair: Pair) -> list[int]:
     """R*(dk, dl, R): the page with two documents swapped."""
-    return [l if d == k else k if d == l else d for d in page]
+    dk, dl = pair
+    return [dl if d == dk else dk if d == dl else d for d in page]
 
 
-def rho(k: int, l: int, page: Sequence[int], documents: Iterable[int], scores: Scores) -> Decimal:  # noqa: E741
+def rho(pair: Pair, page: Sequence[int], documents: Sequence[int], scores: Scores) -> Decimal:
     """Eq. 3.12."""
-    documents = list(documents)
-    other = page_probability(swapped(page, k, l), documents, scores)
+    other = page_probability(swapped(page, pair), documents, scores)
     return other / (page_probability(page, documents, scores) + other)
 
 
-def preference_probability(k: int, l: int, scores: Scores) -> Decimal:  # noqa: E741
+def preference_probability(pair: Pair, scores: Scores) -> Decimal:
     """P(dk > dl), eq. 3.10."""
-    return exponential(scores[k]) / (exponential(scores[k]) + exponential(scores[l]))
+    e_k, e_l = (exponential(scores[d]) for d in pair)
+    return e_k / (e_k + e_l)
 
 
-def preferences(
-    page: Sequence[int], clicked: Sequence[bool], negatives: str
-) -> list[tuple[int, int]]:
+def preferences(page: Sequence[int], clicked: Sequence[bool], negatives: str) -> list[Pair]:
     """Return each (dk, dl) with dk >c dl."""
     if not any(clicked):
         return []
     last = max(i for i, click in enumerate(clicked) if click)
-    seen = len(page) if negatives == "whole_page" else last + 2
-    preferred = [d for d, click in zip(page, clicked, strict=True) if click]
-    unclicked = [d for d, click in list(zip(page, clicked, strict=True))[:seen] if not click]
-    return [(k, l) for k in preferred for l in unclicked]  # noqa: E741
+    considered = len(page) if negatives == "whole_page" else last + 2
+    shown = list(zip(page, clicked, strict=True))[:considered]
+    return [(dk, dl) for dk, click in shown if click for dl, other in shown if not other]
 
 
-def pair_weights(
+def rhos(
     page: Sequence[int],
     clicked: Sequence[bool],
     scores: Scores,
     *,
     negatives: str,
     rho_over: str,
-) -> dict[tuple[int, int], Decimal]:
-    """Return what stands before f'(dk) - f'(dl) in eq. 3.11, for each pair."""
+) -> dict[Pair, Decimal]:
+    """Return rho of each pair of a page."""
     documents = range(len(scores)) if rho_over == "candidates" else page
+    pairs = preferences(page, clicked, negatives)
+    return {pair: rho(pair, page, documents, scores) for pair in pairs}
+
+
+def pair_weights(rhos: dict[Pair, Decimal], scores: Scores) -> dict[Pair, Decimal]:
+    """Return what stands before f'(dk) - f'(dl) in eq. 3.11, for each pair."""
     weights = {}
-    for k, l in preferences(page, clicked, negatives):  # noqa: E741
-        e_k, e_l = exponential(scores[k]), exponential(scores[l])
-        slope = e_k * e_l / (e_k + e_l) ** 2
-        weights[k, l] = rho(k, l, page, documents, scores) * slope
+    for pair, value in rhos.items():
+        e_k, e_l = (exponential(scores[d]) for d in pair)
+        weights[pair] = value * e_k * e_l / (e_k + e_l) ** 2
     return weights
 
 
 def gradient(
-    weights: dict[tuple[int, int], Decimal], score_gradient: Callable[[int], Vector], size: int
+    weights: dict[Pair, Decimal], score_gradient: Callable[[int], Vector], size: int
 ) -> Vector:
     """Eq. 3.11, given the pairs' weights and f'."""
     total = np.zeros(size)
-    for (k, l), weight in weights.items():  # noqa: E741
-        total += float(weight) * (score_gradient(k) - score_gradient(l))
+    for (dk, dl), weight in weights.items():
+        total += float(weight) * (score_gradient(dk) - score_gradient(dl))
     return total
 
 

@@ -21,6 +21,7 @@ from cloister.core.counter_random import STREAM_WORDS, checked_stream, next_word
 from cloister.core.kernel import kernel, parallel_kernel
 from cloister.data.clicks import StackedTables, draw_clicks
 from cloister.data.partitions import FlatViews
+from cloister.federate.fedprox import pull_back
 from cloister.federate.population import Population, PopulationArrays
 from cloister.measure.ndcg import ndcg_of_page
 from cloister.rank.linear import add_linear_gradient, score_linear
@@ -239,9 +240,7 @@ def _train_client(
     for _ in range(n_steps):
         first, considered = _interact(arrays, client, local, shape, pairs, room, online)
         if rule.proximal > 0.0:
-            pull = np.float32(rate * rule.proximal)
-            for i in range(len(origin)):
-                local[i] -= pull * (local[i] - origin[i])
+            pull_back(local, origin, np.float32(rate * rule.proximal))
         page = room.page[:considered]
         coefficients = room.coefficients[:considered]
         for p in range(considered):

@@ -7,6 +7,7 @@ label distribution, click behaviour and quantity. Each function returns one
 
 from cloister.data.partitions.click_preference import by_click_behaviour, mixed_click_behaviour
 from cloister.data.partitions.client_view import ClientView, Views
+from cloister.data.partitions.data_sharing import draw_shared_queries, with_shared_queries
 from cloister.data.partitions.document_preference import by_document_preference, merged_intents
 from cloister.data.partitions.flat import FlatViews, distinct_click_models, flatten
 from cloister.data.partitions.identical import iid, iid_disjoint
@@ -23,10 +24,12 @@ __all__ = [
     "by_label",
     "by_quantity",
     "distinct_click_models",
+    "draw_shared_queries",
     "flatten",
     "iid",
     "iid_disjoint",
     "merged_intents",
     "mixed_click_behaviour",
     "with_quantities",
+    "with_shared_queries",
 ]

@@ -1,0 +1,458 @@
+"""FOLtR-ES: federated online learning to rank with evolution strategies (thesis section 3.1).
+
+In a round each participant perturbs the model, shows its users pages ranked by the perturbed
+model, and sends the seed and the mean of the privatised rewards; the server adds up and lets Adam
+take a step. :mod:`cloister.rank.evolution_strategies` has the arithmetic, and says what the
+messages protect and what they do not.
+
+Clients are worked on in blocks whose number depends on nothing but the number of participants. A
+block adds up what its clients contribute in double precision, as the server would from their
+seeds, and blocks are added in order: the result has the same bits for any number of threads, and
+memory does not grow with the number of clients.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from cloister.core.counter_random import STREAM_WORDS, checked_stream, start_stream
+from cloister.core.errors import DataError, SettingsError
+from cloister.core.kernel import kernel, parallel_kernel
+from cloister.core.random import stream, whole_number
+from cloister.data.clicks import StackedTables, draw_clicks
+from cloister.data.partitions import FlatViews
+from cloister.federate.learner import ClientRankers, RoundOutcome
+from cloister.federate.population import Population, PopulationArrays
+from cloister.measure.ndcg import ndcg_of_page
+from cloister.rank.evolution_strategies import (
+    AdamState,
+    EvolutionEpsilon,
+    EvolutionSettings,
+    adam_step,
+    draw_below,
+    evolution_epsilon,
+    fill_perturbation,
+    randomised_response,
+    reward_signal,
+    stochastic_level,
+)
+from cloister.rank.linear import score_linear
+from cloister.rank.mlp import score_mlp
+from cloister.rank.plackett_luce import top_places
+from cloister.rank.ranker import Ranker, RankerShape
+
+__all__ = ["EvolutionStrategies"]
+
+Floats = NDArray[np.float32]
+Places = NDArray[np.int64]
+
+INTERACTION_PURPOSE: Final = 0x4553494E  # "ESIN": apart from the perturbations' and all others
+MOST_BLOCKS: Final = 128
+
+
+class EvolutionStrategies:
+    """Federated training by evolution strategies, as a :class:`~cloister.federate.learner.Learner`.
+
+    Parameters
+    ----------
+    population
+        The clients.
+    ranker
+        Where training begins; a linear one may begin with zero weights.
+    settings
+        How it learns, and how rewards are privatised.
+    queries_per_round
+        Interactions of a client that has no number of its own; 4 in the thesis.
+    seed
+        With the round and the client's number it decides all that is drawn at random.
+    participants
+        How many clients, drawn anew each round, take part; all of them unless given.
+
+    Examples
+    --------
+    >>> from cloister.data.clicks import click_model
+    >>> from cloister.data.partitions import iid
+    >>> from cloister.data.source import load_fold
+    >>> from cloister.rank.ranker import RankerSettings
+    >>> train = load_fold("world:features?queries=8&documents=5&features=4").train
+    >>> learner = EvolutionStrategies(
+    ...     population=Population(iid(train, 100), click_model("perfect", 5)),
+    ...     ranker=Ranker.initial(RankerSettings(n_features=4)),
+    ...     settings=EvolutionSettings(keep_probability=0.9),
+    ... )
+    >>> learner.step().n_interactions, learner.n_rounds, round(learner.epsilon().per_message, 1)
+    (400, 1, 18.0)
+    """
+
+    def __init__(
+        self,
+        *,
+        population: Population,
+        ranker: Ranker,
+        settings: EvolutionSettings | None = None,
+        queries_per_round: int = 4,
+        seed: int = 0,
+        participants: int | None = None,
+    ) -> None:
+        self.population = population
+        self.settings = settings or EvolutionSettings()
+        self.queries_per_round = _at_least_one(queries_per_round, "queries_per_round")
+        self.participants = participants
+        self.seed = int(checked_stream(seed)[0])
+        self._ranker = ranker
+        self._check()
+        self._values = self.settings.reward_values(population.page_length)
+        self._adam = AdamState.initial(ranker.settings.n_parameters)
+
+    def _check(self) -> None:
+        n_features, n_clients = self.population.n_features, self.population.n_clients
+        if self._ranker.settings.n_features != n_features:
+            raise SettingsError(
+                f"the ranker reads {self._ranker.settings.n_features} features, the data has "
+                f"{n_features}",
+                where="ranker",
+            )
+        if not np.isfinite(self._ranker.parameters).all():
+            raise DataError("a parameter is not finite", where="ranker")
+        if self.participants is None:
+            return
+        if _at_least_one(self.participants, "participants") > n_clients:
+            raise SettingsError(
+                f"{self.participants} of {n_clients} clients cannot take part",
+                where="participants",
+            )
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds done so far."""
+        return self._adam.n_steps
+
+    @property
+    def ranker(self) -> Ranker:
+        """The server's ranker, without a perturbation."""
+        return self._ranker
+
+    def client_rankers(self) -> ClientRankers:
+        """Return the ranker of every client: all use the server's."""
+        return ClientRankers((self._ranker,), np.zeros(self.population.n_clients, np.int64))
+
+    def epsilon(self) -> EvolutionEpsilon:
+        """Return the true cost so far of the client that searches most, if it missed no round.
+
+        It is infinite where rewards are sent as they are.
+        """
+        most = int(self.population.n_interactions(self.queries_per_round).max())
+        return evolution_epsilon(
+            self.settings.keep_probability,
+            len(self._values),
+            n_interactions=most,
+            n_messages=self.n_rounds,
+        )
+
+    def step(self) -> RoundOutcome:
+        """Train for one round."""
+        sums, online = self._round(self._draw_participants())
+        ndcg, max_rr, clicks, n = online.tolist()
+        # eq. 3.4: the mean of reward * (theta - phi) / sigma^2, and theta - phi is sigma * normal
+        gradient = sums / (self.settings.sigma * n)
+        self._adam, change = adam_step(self._adam, gradient, self.settings)
+        self._ranker = self._ranker.with_parameters(self._ranker.parameters + change)
+        return RoundOutcome(int(n), ndcg / n, max_rr / n, clicks / n)
+
+    def _draw_participants(self) -> Places:
+        n_clients = self.population.n_clients
+        if self.participants is None:
+            return np.arange(n_clients, dtype=np.int64)
+        rng = stream(self.seed, "participants", self.n_rounds)
+        return np.sort(rng.choice(n_clients, self.participants, replace=False, shuffle=False))
+
+    def _round(self, participants: Places) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return what the participants' perturbations add up to, and the online sums."""
+        settings, parameters = self.settings, self._ranker.parameters
+        key, number, _, _ = checked_stream(self.seed, round=self.n_rounds)
+        n_blocks = min(len(participants), MOST_BLOCKS)
+        sums = np.zeros((n_blocks, len(parameters)))
+        online = np.zeros((n_blocks, 4))
+        _run_blocks(
+            *self.population.arrays,
+            participants,
+            self.queries_per_round,
+            parameters,
+            self._ranker.settings.shape,
+            _Rule(
+                np.float32(settings.sigma),
+                settings.antithetic,
+                settings.reward == "ndcg",
+                settings.keep_probability,
+            ),
+            self._values,
+            self.population.page_length,
+            self.population.most_documents,
+            key,
+            number,
+            sums,
+            online,
+        )
+        return sums.sum(axis=0), online.sum(axis=0)
+
+
+def _at_least_one(value: int, where: str) -> int:
+    number = whole_number(value, where=where)
+    if number < 1:
+        raise SettingsError(f"must be at least 1 (given: {number})", where=where)
+    return number
+
+
+class _Rule(NamedTuple):
+    """How clients work, as kernels take it."""
+
+    sigma: np.float32
+    antithetic: bool
+    by_ndcg: bool
+    keep_probability: float
+
+
+class _Room(NamedTuple):
+    """Room to work in, for one block of clients."""
+
+    normals: Floats
+    model: Floats
+    scores: Floats
+    page: Places
+    best: Floats
+    ties: Places
+    labels: NDArray[np.int8]
+    clicked: NDArray[np.bool_]
+    hidden: Floats
+    stream: NDArray[np.uint32]
+
+
+@kernel
+def _new_room(
+    n_parameters: int, width: int, most_documents: int, page_length: int, n_hidden: int
+) -> _Room:
+    return _Room(
+        np.empty(n_parameters, np.float32),
+        np.zeros(max(n_parameters, width), np.float32),  # padded as features are
+        np.empty(most_documents, np.float32),
+        np.empty(page_length, np.int64),
+        np.empty(page_length, np.float32),
+        np.empty(most_documents, np.int64),
+        np.empty(page_length, np.int8),
+        np.empty(page_length, np.bool_),
+        np.empty((most_documents if n_hidden else 0, n_hidden), np.float32),
+        np.empty(STREAM_WORDS, np.uint32),
+    )
+
+
+@parallel_kernel
+def _run_blocks(
+    features: Floats,
+    views: FlatViews,
+    clicks: StackedTables,
+    ideals: NDArray[np.float64],
+    participants: Places,
+    queries_per_round: int,
+    parameters: Floats,
+    shape: RankerShape,
+    rule: _Rule,
+    values: NDArray[np.float64],
+    page_length: int,
+    most_documents: int,
+    seed: np.uint64,
+    round: int,
+    sums: NDArray[np.float64],
+    online: NDArray[np.float64],
+) -> None:
+    """Work on blocks in parallel; a loop that numba divides cannot take tuples of tuples."""
+    n_blocks = len(sums)
+    n = len(participants)
+    for block in numba.prange(n_blocks):
+        _run_block(
+            PopulationArrays(features, views, clicks, ideals),
+            participants[block * n // n_blocks : (block + 1) * n // n_blocks],
+            queries_per_round,
+            parameters,
+            shape,
+            rule,
+            values,
+            _new_room(
+                len(parameters), features.shape[1], most_documents, page_length, shape.n_hidden
+            ),
+            seed,
+            round,
+            sums[block],
+            online[block],
+        )
+
+
+@kernel
+def _run_block(
+    arrays: PopulationArrays,
+    participants: Places,
+    queries_per_round: int,
+    parameters: Floats,
+    shape: RankerShape,
+    rule: _Rule,
+    values: NDArray[np.float64],
+    room: _Room,
+    seed: np.uint64,
+    round: int,
+    sums: NDArray[np.float64],
+    online: NDArray[np.float64],
+) -> None:
+    """Add up each client's perturbation times its reward signal and number of interactions."""
+    normals = room.normals
+    for client in participants:
+        own = arrays.views.queries_per_round[client]
+        n = own if own > 0 else queries_per_round
+        n_plus = (n + 1) // 2 if rule.antithetic else n
+        fill_perturbation(normals, seed, round, client, room.stream)
+        start_stream(room.stream, seed, round, client, INTERACTION_PURPOSE)
+        plus, minus = 0.0, 0.0
+        _perturb(parameters, normals, rule.sigma, room.model)
+        for _ in range(n_plus):
+            plus += _interact(arrays, client, shape, rule, values, room, online)
+        if n > n_plus:
+            _perturb(parameters, normals, -rule.sigma, room.model)
+        for _ in range(n - n_plus):
+            minus += _interact(arrays, client, shape, rule, values, room, online)
+        online[3] += n
+        weight = n * reward_signal(plus, n_plus, minus, n - n_plus)
+        if weight != 0.0:
+            for i in range(len(normals)):
+                sums[i] += weight * np.float64(normals[i])
+
+
+@kernel
+def _perturb(parameters: Floats, normals: Floats, sigma: np.float32, model: Floats) -> None:
+    for i in range(len(parameters)):
+        model[i] = parameters[i] + sigma * normals[i]
+
+
+@kernel
+def _interact(
+    arrays: PopulationArrays,
+    client: int,
+    shape: RankerShape,
+    rule: _Rule,
+    values: NDArray[np.float64],
+    room: _Room,
+    online: NDArray[np.float64],
+) -> float:
+    """Let a client search once with ``room.model`` and click; return the privatised reward."""
+    views = arrays.views
+    start = views.holding_bounds[views.holding[client]]
+    stop = views.holding_bounds[views.holding[client] + 1]
+    entry = start + draw_below(room.stream, stop - start)
+    first = views.starts[entry]
+    n = views.stops[entry] - first
+    _score(arrays, shape, first, n, room)
+    shown = top_places(room.scores, n, room.page, room.best)
+    _shuffle_ties(room.scores, n, room.page, shown, room.stream, room.ties)
+    label_set = views.label_set[client]
+    for p in range(shown):
+        place = first + room.page[p]
+        row = place if len(views.rows) == 0 else views.rows[place]
+        room.labels[p] = views.labels[label_set, row]
+    ndcg = ndcg_of_page(room.labels, shown, shown, arrays.ideals[label_set, entry])
+    last = _click(arrays, client, shown, room)
+    rank = 0  # of the highest click
+    for p in range(last, -1, -1):
+        if room.clicked[p]:
+            rank = p + 1
+            online[2] += 1.0
+    online[0] += ndcg
+    online[1] += 1.0 / rank if rank > 0 else 0.0
+    return _reward(ndcg, rank, rule, values, room.stream)
+
+
+@kernel
+def _score(arrays: PopulationArrays, shape: RankerShape, first: int, n: int, room: _Room) -> None:
+    rows = arrays.views.rows
+    if shape.n_hidden == 0:
+        score_linear(room.model, arrays.features, rows, first, n, room.scores)
+    else:
+        score_mlp(
+            room.model,
+            shape.n_features,
+            shape.n_hidden,
+            shape.activation,
+            arrays.features,
+            rows,
+            first,
+            n,
+            room.hidden,
+            room.scores,
+        )
+
+
+@kernel
+def _click(arrays: PopulationArrays, client: int, shown: int, room: _Room) -> int:
+    """Draw the clicks of one of the client's click models; return the place of the last."""
+    views = arrays.views
+    start = views.model_bounds[views.behaviour[client]]
+    stop = views.model_bounds[views.behaviour[client] + 1]
+    model = len(arrays.clicks.click) - 1
+    if stop - start == 1:
+        model = int(views.models[start])
+    elif stop > start:
+        model = int(views.models[start + draw_below(room.stream, stop - start)])
+    return draw_clicks(
+        room.labels,
+        shown,
+        arrays.clicks.click[model],
+        arrays.clicks.stop[model],
+        arrays.clicks.stop_at_each[model],
+        arrays.clicks.examination[model],
+        room.stream,
+        room.clicked,
+    )
+
+
+@kernel
+def _reward(
+    ndcg: float, rank: int, rule: _Rule, values: NDArray[np.float64], stream: NDArray[np.uint32]
+) -> float:
+    """Return an interaction's reward; one that is kept for certain is not rounded either."""
+    if rule.keep_probability >= 1.0:
+        return ndcg if rule.by_ndcg else float(values[rank])
+    value = stochastic_level(ndcg, len(values), stream) if rule.by_ndcg else rank
+    return float(values[randomised_response(value, len(values), rule.keep_probability, stream)])
+
+
+@kernel
+def _shuffle_ties(
+    keys: Floats, n: int, page: Places, shown: int, stream: NDArray[np.uint32], room: Places
+) -> None:
+    """Put documents with equal keys in random order; nothing is drawn where none are equal.
+
+    ``page`` holds the places of the ``shown`` highest of ``n`` keys, highest first. Candidates
+    beyond the page whose keys equal the last one's compete for its places too.
+    """
+    p = 0
+    while p < shown:
+        key = keys[page[p]]
+        q = p + 1
+        while q < shown and keys[page[q]] == key:
+            q += 1
+        n_equal = q - p
+        if q == shown:
+            n_equal = 0
+            for i in range(n):
+                n_equal += keys[i] == key
+        if n_equal > 1:
+            found = 0
+            for i in range(n):
+                if keys[i] == key:
+                    room[found] = i
+                    found += 1
+            for place in range(q - p):
+                other = place + draw_below(stream, n_equal - place)
+                page[p + place] = room[other]
+                room[other] = room[place]
+        p = q

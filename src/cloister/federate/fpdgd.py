@@ -1,0 +1,158 @@
+"""FPDGD: federated averaging of rankers that clients train by PDGD (thesis algorithm 2).
+
+The same class is PDGD without a federation: one client who issues all queries is centralised
+PDGD, and a client for each interaction whose gradients are summed is PDGD in batches.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from cloister.core.settings import Settings
+from cloister.federate.fedavg import averaged, summed
+from cloister.federate.fedper import initial_private_layers, with_private_layer
+from cloister.federate.learner import ClientRankers, RoundOutcome
+from cloister.federate.local_training import LocalRule, RoundSums, train_clients
+from cloister.federate.participation import draw_participants
+from cloister.federate.population import Population
+from cloister.rank.pdgd import PdgdSettings
+from cloister.rank.ranker import Ranker
+
+__all__ = ["FPDGD", "FpdgdSettings", "local_rule", "round_outcome"]
+
+
+class FpdgdSettings(Settings):
+    """How rankers are trained across clients.
+
+    Parameters
+    ----------
+    pdgd
+        What one interaction teaches.
+    queries_per_round
+        Interactions of a client in a round, the thesis's B; a client's own number goes before.
+    participants
+        Clients drawn for each round; all unless given.
+    proximal
+        FedProx's mu; 0 is FedAvg.
+    private_layer
+        FedPer: whether the output layer stays with each client.
+    aggregation
+        ``mean`` weighted by interactions, or the ``sum`` of gradients taken at the round's model.
+    """
+
+    pdgd: PdgdSettings = PdgdSettings()
+    queries_per_round: int = Field(default=4, ge=1)
+    participants: int | None = Field(default=None, ge=1)
+    proximal: float = Field(default=0.0, ge=0)
+    private_layer: bool = False
+    aggregation: Literal["mean", "sum"] = "mean"
+
+
+class FPDGD:
+    """Federated PDGD, round by round.
+
+    Parameters
+    ----------
+    population
+        The clients.
+    ranker
+        Where training begins.
+    settings
+        How rankers are trained.
+    seed
+        Decides everything that is drawn at random.
+
+    Examples
+    --------
+    >>> from cloister.data.clicks import click_model
+    >>> from cloister.data.partitions import iid
+    >>> from cloister.data.source import load_fold
+    >>> from cloister.rank.ranker import RankerSettings
+    >>> train = load_fold("world:features?queries=50&documents=20&features=8").train
+    >>> clients = Population(iid(train, 100), click_model("perfect", 5))
+    >>> learner = FPDGD(clients, Ranker.initial(RankerSettings(n_features=8)), seed=1)
+    >>> learner.step().n_interactions, learner.n_rounds
+    (400, 1)
+    """
+
+    def __init__(
+        self,
+        population: Population,
+        ranker: Ranker,
+        *,
+        settings: FpdgdSettings | None = None,
+        seed: int,
+    ) -> None:
+        self.population = population
+        self.settings = settings or FpdgdSettings()
+        self.seed = seed
+        self._first = ranker
+        self._model = ranker.parameters.astype(np.float64)[None]
+        self._n_rounds = 0
+        self._private = (
+            initial_private_layers(ranker, population.n_clients)
+            if self.settings.private_layer
+            else None
+        )
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds done so far."""
+        return self._n_rounds
+
+    @property
+    def ranker(self) -> Ranker:
+        """The global ranker."""
+        return self._first.with_parameters(self._model[0])
+
+    def step(self) -> RoundOutcome:
+        """Train for one round: thesis algorithm 2."""
+        settings = self.settings
+        sums = train_clients(
+            self.population,
+            draw_participants(
+                self.population.n_clients,
+                settings.participants,
+                seed=self.seed,
+                round=self._n_rounds,
+            ),
+            self._model.astype(np.float32),
+            self._first.settings.shape,
+            settings.pdgd.pair_rule,
+            local_rule(settings),
+            queries_per_round=settings.queries_per_round,
+            seed=self.seed,
+            round=self._n_rounds,
+            private=self._private,
+        )
+        aggregate = averaged if settings.aggregation == "mean" else summed
+        self._model = aggregate(self._model, sums)
+        self._n_rounds += 1
+        return round_outcome(sums)
+
+    def client_rankers(self) -> ClientRankers:
+        """Return the ranker of every client: one for all, unless a layer is private."""
+        n = self.population.n_clients
+        if self._private is None:
+            return ClientRankers((self.ranker,), np.zeros(n, np.int64))
+        rankers = tuple(with_private_layer(self.ranker, own) for own in self._private)
+        return ClientRankers(rankers, np.arange(n))
+
+
+def local_rule(settings: FpdgdSettings) -> LocalRule:
+    """Return how a client trains, as kernels take it."""
+    return LocalRule(
+        settings.pdgd.learning_rate,
+        settings.pdgd.decay,
+        settings.proximal,
+        settings.aggregation == "sum",
+    )
+
+
+def round_outcome(sums: RoundSums) -> RoundOutcome:
+    """Return a round's means over its interactions."""
+    n = float(sums.n_interactions.sum())
+    return RoundOutcome(int(n), sums.ndcg / n, sums.max_rr / n, sums.clicks / n)

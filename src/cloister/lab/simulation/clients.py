@@ -1,0 +1,198 @@
+"""Clients of a simulation, made from its settings: what each trains on and is measured by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cloister.core.errors import SettingsError
+from cloister.data.clicks import GRADE_COUNTS, ClickModel, click_model
+from cloister.data.letor import LetorSettings
+from cloister.data.letor_folder import FoldData
+from cloister.data.partitions import (
+    ClientView,
+    Views,
+    by_click_behaviour,
+    by_document_preference,
+    by_label,
+    draw_shared_queries,
+    iid,
+    iid_disjoint,
+    merged_intents,
+    mixed_click_behaviour,
+    with_quantities,
+    with_shared_queries,
+)
+from cloister.data.ranking_data import RankingData
+from cloister.data.source import load_fold
+from cloister.data.worlds.address import is_world, open_world
+from cloister.data.worlds.intents import IntentData, IntentsWorld, read_intents
+from cloister.lab.simulation.settings import SimulationSettings
+
+__all__ = ["Clients", "make_clients"]
+
+INTENT_FOLDS: Final = 5
+
+
+class Clients(NamedTuple):
+    """The two sides of every client, and how those click who have no habit of their own."""
+
+    train: Views
+    test: Views
+    click_model: ClickModel
+    shared: RankingData | None  # queries that the server holds, under data sharing
+
+
+def make_clients(settings: SimulationSettings) -> Clients:
+    """Load the data and divide it among the clients.
+
+    Examples
+    --------
+    >>> settings = SimulationSettings(data="world:features?queries=9&features=5", clients=3)
+    >>> clients = make_clients(settings)
+    >>> len(clients.train), len(clients.test), clients.click_model.name
+    (3, 3, 'perfect')
+    """
+    if settings.partition.startswith("intents"):
+        train, test = _intent_views(settings)
+    else:
+        train, test = _plain_views(settings)
+    grades = max(_n_grades(view) for view in (*_distinct(train), *_distinct(test)))
+    model = _model(settings.click_model, grades, settings)
+    shared = None
+    if settings.share_data:
+        queries = draw_shared_queries(train[0].data, settings.share_data, seed=settings.seed)
+        train = with_shared_queries(train, queries)
+        shared = _only(train[0].data, queries)
+    if settings.quantities:
+        train = with_quantities(train, settings.quantities)
+    return Clients(train, test, model, shared)
+
+
+def _plain_views(settings: SimulationSettings) -> tuple[Views, Views]:
+    fold = _load(settings)
+    train, test = fold.train, fold.train if settings.evaluate_on == "train" else fold.test
+    n = settings.clients
+    match settings.partition:
+        case "iid":
+            views = iid(train, n)
+        case "iid-disjoint":
+            views = iid_disjoint(train, n, seed=settings.seed)
+        case "labels":
+            views = by_label(
+                train,
+                n_labels_per_client=settings.labels_per_client,
+                seed=settings.seed,
+                n_clients=n,
+            )
+        case "clicks":
+            views = by_click_behaviour(train, _models(settings, train), n_clients=n)
+        case _:
+            views = mixed_click_behaviour(train, _models(settings, train), n)
+    return views, iid(test, n)
+
+
+def _load(settings: SimulationSettings) -> FoldData:
+    reading = LetorSettings(normalise=settings.normalise, null=settings.null)
+    fold = load_fold(settings.data, settings.fold, reading)
+    if not settings.test:
+        return fold
+    reading = LetorSettings(
+        normalise=settings.normalise, null=settings.null, n_features=fold.train.n_features
+    )
+    return fold._replace(test=load_fold(settings.test, 1, reading).test)
+
+
+def _models(settings: SimulationSettings, data: RankingData) -> list[ClickModel]:
+    return [_model(name, data.n_grades, settings) for name in settings.click_models]
+
+
+def _model(name: str, grades: int, settings: SimulationSettings) -> ClickModel:
+    """Return a click model of the smallest scale that holds all grades."""
+    scale = next((n for n in GRADE_COUNTS if n >= grades), grades)
+    return click_model(name, scale, stop=settings.stop)
+
+
+def _intent_views(settings: SimulationSettings) -> tuple[Views, Views]:
+    train, test = (_chosen(part, settings.intents) for part in _load_intents(settings))
+    if settings.evaluate_on == "train":
+        test = train
+    n = settings.clients
+    if settings.partition == "intents":
+        return _by_intent(train, n), _by_intent(test, n)
+    if settings.partition == "intents-merged":
+        return (
+            merged_intents(train.data, train.intent_labels, n),
+            merged_intents(test.data, test.intent_labels, n),
+        )
+    return _shuffled(train, settings), _shuffled(test, settings)
+
+
+def _chosen(intents: IntentData, columns: Sequence[int]) -> IntentData:
+    """Keep some intents; all where none are named."""
+    if not columns:
+        return intents
+    if max(columns) >= intents.n_intents or min(columns) < 0:
+        raise SettingsError(f"there are intents 0 to {intents.n_intents - 1}", where="intents")
+    return replace(intents, intent_labels=intents.intent_labels[:, list(columns)])
+
+
+def _shuffled(intents: IntentData, settings: SimulationSettings) -> Views:
+    return by_document_preference(
+        intents.data, intents.intent_labels, seed=settings.seed, n_clients=settings.clients
+    )
+
+
+def _by_intent(intents: IntentData, n_clients: int) -> Views:
+    """Give client c the intent c modulo their number, for every query."""
+    columns = [np.ascontiguousarray(column) for column in intents.intent_labels.T]
+    views = [ClientView(intents.data, labels=labels) for labels in columns]
+    return tuple(views[client % len(views)] for client in range(n_clients))
+
+
+def _load_intents(settings: SimulationSettings) -> tuple[IntentData, IntentData]:
+    """Return training and test queries, the latter every fifth fold's."""
+    if is_world(settings.data):
+        world = open_world(settings.data)
+        if not isinstance(world, IntentsWorld):
+            raise SettingsError("this world has no intents", where=settings.data)
+        return world.data("train"), world.data("test")
+    reading = LetorSettings(normalise=settings.normalise, null=settings.null)
+    everything = read_intents(Path(settings.data), reading)
+    n = everything.data.n_queries
+    if not 1 <= settings.fold <= min(INTENT_FOLDS, n):
+        raise SettingsError(f"there are folds 1 to {INTENT_FOLDS}", where="fold")
+    fold_of_query = np.arange(n) * INTENT_FOLDS // n
+    held_out = fold_of_query == settings.fold - 1
+    return _queries_of(everything, ~held_out), _queries_of(everything, held_out)
+
+
+def _queries_of(intents: IntentData, kept: NDArray[Any]) -> IntentData:
+    rows = np.repeat(kept, intents.data.lengths)
+    return IntentData(_only(intents.data, np.flatnonzero(kept)), intents.intent_labels[rows])
+
+
+def _only(data: RankingData, queries: NDArray[Any]) -> RankingData:
+    """Return a copy of some queries."""
+    rows = np.concatenate(
+        [np.arange(data.offsets[query], data.offsets[query + 1]) for query in queries]
+    )
+    lengths = data.lengths[queries]
+    return RankingData(
+        data.features[rows], data.labels[rows], np.concatenate(([0], np.cumsum(lengths)))
+    )
+
+
+def _distinct(views: Sequence[ClientView]) -> list[ClientView]:
+    return list({id(view): view for view in views}.values())
+
+
+def _n_grades(view: ClientView) -> int:
+    if view.labels is None:
+        return view.data.n_grades
+    return int(view.labels.max(initial=0)) + 1

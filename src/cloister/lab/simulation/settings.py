@@ -1,0 +1,151 @@
+"""Everything that decides one simulated training run."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, Self
+
+from pydantic import Field, model_validator
+
+from cloister.core.settings import Settings
+from cloister.data.clicks import StopRule
+from cloister.data.normalise import Normalisation
+from cloister.federate.population import PAGE_LENGTH
+from cloister.measure.mean import NothingRelevant
+
+__all__ = ["Method", "Partition", "SimulationSettings"]
+
+Method = Literal["fpdgd", "pdgd", "batch-pdgd", "es", "clustered"]
+Partition = Literal[
+    "iid",
+    "iid-disjoint",
+    "intents",
+    "intents-shuffled",
+    "intents-merged",
+    "labels",
+    "clicks",
+    "clicks-mixed",
+]
+
+_HIDDEN: Final = {"es": 10}  # hidden units where none are given; 64 elsewhere
+_LEARNING_RATE: Final = {"es": 0.001}  # 0.1 elsewhere
+
+
+class SimulationSettings(Settings):
+    """Everything that decides one run; two runs with equal settings give equal results.
+
+    Parameters
+    ----------
+    data
+        Address of the training data: a LETOR file or folder, or a built-in world.
+    test
+        Address of the test data; the fold's own test part unless given.
+    fold
+        Which fold, from 1.
+    normalise, null
+        How features are read.
+    method
+        ``fpdgd``; ``pdgd`` without a federation, updated after each interaction; ``batch-pdgd``
+        without a federation, one update a round; ``es``; or ``clustered``, FPDGD with one ranker
+        for each group of like clients. Without a federation a round has as many interactions as
+        with one: clients times queries a round.
+    ranker, hidden, activation
+        The ranker; 64 hidden units unless given, 10 for ES.
+    click_model, stop
+        Who clicks, and when a cascade's user may leave.
+    partition
+        How data and habits are divided among clients: alike (``iid``, ``iid-disjoint``), by
+        document preference (``intents``; ``intents-shuffled`` as in the thesis, and its IID
+        counterpart ``intents-merged``), by label (``labels``), by click model (``clicks``, and its
+        counterpart ``clicks-mixed``).
+    intents
+        Which of the collection's intents are used, from 0; all unless given.
+    labels_per_client
+        The thesis's #R, for the partition ``labels``.
+    click_models
+        For the partitions ``clicks`` and ``clicks-mixed``.
+    quantities
+        Queries a round of each client in turn (type 4); may go with any partition.
+    clients, participants, queries_per_round, rounds
+        Sizes; all clients take part in each round unless ``participants`` is given.
+    learning_rate, decay, negatives, rho_over
+        As in :class:`cloister.rank.pdgd.PdgdSettings`; the rate is 0.1 unless given, 0.001 for ES.
+    proximal
+        FedProx's mu.
+    private_layer
+        FedPer.
+    share_data, warm_up_rounds
+        Data sharing: the share of queries given to all clients, and rounds of training on them
+        before the federation begins.
+    sigma, reward, keep_probability
+        Of evolution strategies.
+    evaluate_every
+        Rounds between offline measurements; the last round is always measured.
+    evaluate_on
+        ``test``, or ``train`` where a collection has no test part (thesis section 4.3).
+    nothing_relevant
+        What becomes of test queries with nothing relevant.
+    rule
+        How updates are added up.
+    seed
+        Decides everything that is drawn at random.
+    """
+
+    data: str
+    test: str = ""
+    fold: int = Field(default=1, ge=1)
+    normalise: Normalisation = "query_minmax"
+    null: Literal["nan", "zero"] = "zero"
+    method: Method = "fpdgd"
+    ranker: Literal["linear", "mlp"] = "linear"
+    hidden: int | None = Field(default=None, ge=1)
+    activation: Literal["relu", "sigmoid"] = "relu"
+    click_model: str = "perfect"
+    stop: StopRule = "after_click"
+    page_length: int = Field(default=PAGE_LENGTH, ge=1, le=1000)
+    partition: Partition = "iid"
+    intents: tuple[int, ...] = ()
+    labels_per_client: int = Field(default=1, ge=1)
+    click_models: tuple[str, ...] = ("perfect", "navigational", "informational")
+    quantities: tuple[int, ...] = ()
+    clients: int = Field(default=1000, ge=1)
+    participants: int | None = Field(default=None, ge=1)
+    queries_per_round: int = Field(default=4, ge=1)
+    rounds: int = Field(default=100, ge=1)
+    learning_rate: float | None = Field(default=None, gt=0)
+    decay: float = Field(default=1.0, gt=0, le=1)
+    negatives: Literal["to_last_click", "whole_page"] = "to_last_click"
+    rho_over: Literal["candidates", "page"] = "candidates"
+    proximal: float = Field(default=0.0, ge=0)
+    private_layer: bool = False
+    share_data: float = Field(default=0.0, ge=0, le=1)
+    warm_up_rounds: int = Field(default=0, ge=0)
+    sigma: float = Field(default=0.01, gt=0)
+    reward: Literal["max_rr", "ndcg"] = "max_rr"
+    keep_probability: float = Field(default=1.0, gt=0, le=1)
+    evaluate_every: int = Field(default=1, ge=1)
+    evaluate_on: Literal["test", "train"] = "test"
+    nothing_relevant: NothingRelevant = "skip"
+    rule: Literal["fedavg"] = "fedavg"
+    seed: int = Field(default=1, ge=0)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.private_layer and (self.method != "fpdgd" or self.ranker != "mlp"):
+            raise ValueError("private_layer (FedPer) needs the method fpdgd and the ranker mlp")
+        if self.proximal and self.method != "fpdgd":
+            raise ValueError("proximal (FedProx) needs the method fpdgd")
+        if self.warm_up_rounds and not self.share_data:
+            raise ValueError("warm_up_rounds trains on shared data: give share_data")
+        if self.participants is not None and self.participants > self.clients:
+            raise ValueError(f"there are {self.clients} clients, fewer than participants")
+        return self
+
+    @property
+    def n_hidden(self) -> int:
+        """Hidden units of an MLP."""
+        return self.hidden or _HIDDEN.get(self.method, 64)
+
+    @property
+    def rate(self) -> float:
+        """The learning rate."""
+        return self.learning_rate or _LEARNING_RATE.get(self.method, 0.1)
