@@ -135,8 +135,8 @@ def test_one_document_far_from_the_others_follows_the_equations(
 
 
 @conventions
-@pytest.mark.parametrize("length", [12, 18, 24])
-@pytest.mark.parametrize("rest", [-45.0, 0.0, 45.0])
+@pytest.mark.parametrize("length", [12, 20])
+@pytest.mark.parametrize("rest", [-45.0, 45.0])
 def test_long_pages_with_widely_spread_scores_follow_the_equations(
     convention: PdgdSettings, length: int, rest: float
 ) -> None:

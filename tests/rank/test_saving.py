@@ -133,24 +133,25 @@ def test_others_can_read_the_file_without_this_package(suffix: str, tmp_path: Pa
     np.testing.assert_array_equal(parameters, MLP.parameters)
 
 
-@formats
-def test_a_damaged_byte_is_noticed_or_harmless(suffix: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("suffix", "harmless"), [(".safetensors", 0.0), (".npz", 0.15)])
+def test_a_damaged_byte_is_noticed_or_harmless(
+    suffix: str, harmless: float, tmp_path: Path
+) -> None:
     path = tmp_path / f"a{suffix}"
     save_ranker(MLP, path, extra={"seed": 3})
     good = path.read_bytes()
-    refused = 0
+    n_harmless = 0
     for place in range(len(good)):
         path.write_bytes(good[:place] + bytes([good[place] ^ 0x11]) + good[place + 1 :])
         try:
             saved = load_saved(path)
-        except (DataError, Damaged) as error:
-            refused += 1
-            assert str(path) in str(error)
-        else:  # say, the time of day in a zip file
-            assert saved.extra == {"seed": 3}
-            assert saved.ranker.settings == MLP.settings
-            assert saved.ranker.parameters.tobytes() == MLP.parameters.tobytes()
-    assert refused > 0.9 * len(good)
+        except (DataError, Damaged):
+            continue
+        n_harmless += 1  # say, the time of day in a zip file
+        assert saved.extra == {"seed": 3}
+        assert saved.ranker.settings == MLP.settings
+        assert saved.ranker.parameters.tobytes() == MLP.parameters.tobytes()
+    assert n_harmless <= harmless * len(good)
 
 
 @formats
@@ -225,7 +226,7 @@ def test_a_foreign_file_is_refused(
 
 @formats
 def test_one_format_under_the_others_name_is_refused(suffix: str, tmp_path: Path) -> None:
-    path, other = tmp_path / f"a{suffix}", tmp_path / "b"
+    path = tmp_path / f"a{suffix}"
     save_ranker(MLP, path)
     other = path.with_suffix(".npz" if suffix == ".safetensors" else ".safetensors")
     path.rename(other)
@@ -276,7 +277,7 @@ def test_a_record_with_other_fields_is_refused(
 @formats
 def test_a_later_format_is_refused_with_the_remedy(suffix: str, tmp_path: Path) -> None:
     path = forge(tmp_path / f"a{suffix}", LINEAR.parameters, format=2)
-    with pytest.raises(DataError, match="format 2.*install the version"):
+    with pytest.raises(DataError, match=r"format 2.*install the version"):
         load_ranker(path)
 
 
@@ -388,8 +389,9 @@ def test_only_the_owner_may_read_the_file(suffix: str, tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_every_refusal_says_what_to_do(tmp_path: Path) -> None:
+def test_a_refusal_says_where_and_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     path.write_bytes(b"PK")
-    with pytest.raises(CloisterError, match="save the ranker again"):
+    with pytest.raises(CloisterError, match="save the ranker again") as refusal:
         load_ranker(path)
+    assert refusal.value.where == str(path)

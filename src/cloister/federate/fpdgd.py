@@ -6,16 +6,18 @@ PDGD, and a client for each interaction whose gradients are summed is PDGD in ba
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from cloister.core.errors import SettingsError
 from cloister.core.settings import Settings
 from cloister.federate.fedavg import averaged, summed
 from cloister.federate.fedper import initial_private_layers, with_private_layer
 from cloister.federate.learner import ClientRankers, RoundOutcome
 from cloister.federate.local_training import LocalRule, RoundSums, train_clients
+from cloister.federate.paper_noise import PaperGammaNoise
 from cloister.federate.participation import draw_participants
 from cloister.federate.population import Population
 from cloister.rank.pdgd import PdgdSettings
@@ -39,6 +41,9 @@ class FpdgdSettings(Settings):
         FedProx's mu; 0 is FedAvg.
     private_layer
         FedPer: whether the output layer stays with each client.
+    paper_noise
+        The thesis's clipping and noise, which do not give what they claim: see
+        :mod:`cloister.federate.paper_noise`.
     aggregation
         ``mean`` weighted by interactions, or the ``sum`` of gradients taken at the round's model.
     """
@@ -48,7 +53,14 @@ class FpdgdSettings(Settings):
     participants: int | None = Field(default=None, ge=1)
     proximal: float = Field(default=0.0, ge=0)
     private_layer: bool = False
+    paper_noise: PaperGammaNoise | None = None
     aggregation: Literal["mean", "sum"] = "mean"
+
+    @model_validator(mode="after")
+    def _noise_fits(self) -> Self:
+        if self.paper_noise and self.aggregation == "sum":
+            raise ValueError("paper_noise is for the mean of clients' weights")
+        return self
 
 
 class FPDGD:
@@ -88,6 +100,7 @@ class FPDGD:
     ) -> None:
         self.population = population
         self.settings = settings or FpdgdSettings()
+        self._check_noise()
         self.seed = seed
         self._first = ranker
         self._model = ranker.parameters.astype(np.float64)[None]
@@ -97,6 +110,16 @@ class FPDGD:
             if self.settings.private_layer
             else None
         )
+
+    def _check_noise(self) -> None:
+        """Refuse weights that differ: the shares of noise would not add up (eq. 3.21)."""
+        n = self.population.n_interactions(self.settings.queries_per_round)
+        if self.settings.paper_noise and n.min() != n.max():
+            raise SettingsError(
+                "the shares of noise add up only where all clients weigh the same",
+                where="paper_noise",
+                remedy="give every client the same number of queries a round",
+            )
 
     @property
     def n_rounds(self) -> int:
@@ -111,14 +134,12 @@ class FPDGD:
     def step(self) -> RoundOutcome:
         """Train for one round: thesis algorithm 2."""
         settings = self.settings
+        participants = draw_participants(
+            self.population.n_clients, settings.participants, seed=self.seed, round=self._n_rounds
+        )
         sums = train_clients(
             self.population,
-            draw_participants(
-                self.population.n_clients,
-                settings.participants,
-                seed=self.seed,
-                round=self._n_rounds,
-            ),
+            participants,
             self._model.astype(np.float32),
             self._first.settings.shape,
             settings.pdgd.pair_rule,
@@ -130,6 +151,10 @@ class FPDGD:
         )
         aggregate = averaged if settings.aggregation == "mean" else summed
         self._model = aggregate(self._model, sums)
+        if settings.paper_noise is not None:
+            self._model += settings.paper_noise.mean_noise(
+                self._model.shape[1], len(participants), seed=self.seed, round=self._n_rounds
+            )
         self._n_rounds += 1
         return round_outcome(sums)
 
@@ -148,6 +173,7 @@ def local_rule(settings: FpdgdSettings) -> LocalRule:
         settings.pdgd.learning_rate,
         settings.pdgd.decay,
         settings.proximal,
+        settings.paper_noise.clip_norm if settings.paper_noise else 0.0,
         settings.aggregation == "sum",
     )
 

@@ -48,6 +48,8 @@ class LocalRule(NamedTuple):
         Of a client's interactions, counted over rounds.
     proximal
         FedProx's mu: the pull back to where the round began; 0 for none.
+    clip_norm
+        The longest parameter vector that leaves a client, in Euclidean length; 0 for any.
     one_step
         Whether all of a round's gradients are taken where it began, and added (batch PDGD).
     """
@@ -55,6 +57,7 @@ class LocalRule(NamedTuple):
     learning_rate: float
     decay: float
     proximal: float
+    clip_norm: float
     one_step: bool
 
 
@@ -249,8 +252,20 @@ def _train_client(
         _add_gradient(target, local, arrays, shape, first, page, coefficients, room)
         rate *= rule.decay
     if not rule.one_step:
+        scale = _clipping(local[: len(origin)], rule.clip_norm)
         for i in range(len(origin)):
-            difference[i] = local[i] - origin[i]
+            difference[i] = local[i] * scale - origin[i]
+
+
+@kernel
+def _clipping(parameters: Floats, clip_norm: float) -> np.float32:
+    """Return what to multiply parameters by so that they are no longer than ``clip_norm``."""
+    if clip_norm <= 0.0:
+        return np.float32(1.0)
+    square = 0.0
+    for value in parameters:
+        square += np.float64(value) * np.float64(value)
+    return np.float32(min(1.0, clip_norm / max(np.sqrt(square), 1e-300)))
 
 
 @kernel

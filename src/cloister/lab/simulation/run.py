@@ -19,6 +19,7 @@ from cloister.data.ranking_data import RankingData
 from cloister.federate.evaluation import Evaluation, Offline
 from cloister.federate.fpdgd import FPDGD, FpdgdSettings
 from cloister.federate.learner import ClientRankers, Learner
+from cloister.federate.paper_noise import PaperGammaNoise
 from cloister.federate.population import Population
 from cloister.lab.simulation.clients import Clients, make_clients
 from cloister.lab.simulation.settings import SimulationSettings
@@ -217,6 +218,17 @@ def _fpdgd(settings: SimulationSettings) -> FpdgdSettings:
         participants=settings.participants,
         proximal=settings.proximal,
         private_layer=settings.private_layer,
+        paper_noise=_paper_noise(settings),
+    )
+
+
+def _paper_noise(settings: SimulationSettings) -> PaperGammaNoise | None:
+    if settings.paper_epsilon is None:
+        return None
+    return PaperGammaNoise(
+        epsilon=settings.paper_epsilon,
+        sensitivity=settings.paper_sensitivity,
+        clip=settings.paper_clip,
     )
 
 

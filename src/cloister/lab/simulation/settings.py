@@ -76,6 +76,9 @@ class SimulationSettings(Settings):
     share_data, warm_up_rounds
         Data sharing: the share of queries given to all clients, and rounds of training on them
         before the federation begins.
+    paper_epsilon, paper_sensitivity, paper_clip
+        The thesis's noise, which does not give what it claims
+        (:class:`cloister.federate.paper_noise.PaperGammaNoise`); none unless an epsilon is given.
     sigma, reward, keep_probability
         Of evolution strategies.
     evaluate_every
@@ -119,6 +122,9 @@ class SimulationSettings(Settings):
     private_layer: bool = False
     share_data: float = Field(default=0.0, ge=0, le=1)
     warm_up_rounds: int = Field(default=0, ge=0)
+    paper_epsilon: float | None = Field(default=None, gt=0)
+    paper_sensitivity: float = Field(default=3.0, gt=0)
+    paper_clip: Literal["half", "whole"] = "half"
     sigma: float = Field(default=0.01, gt=0)
     reward: Literal["max_rr", "ndcg"] = "max_rr"
     keep_probability: float = Field(default=1.0, gt=0, le=1)
@@ -134,6 +140,8 @@ class SimulationSettings(Settings):
             raise ValueError("private_layer (FedPer) needs the method fpdgd and the ranker mlp")
         if self.proximal and self.method != "fpdgd":
             raise ValueError("proximal (FedProx) needs the method fpdgd")
+        if self.paper_epsilon and self.method != "fpdgd":
+            raise ValueError("paper_epsilon needs the method fpdgd")
         if self.warm_up_rounds and not self.share_data:
             raise ValueError("warm_up_rounds trains on shared data: give share_data")
         if self.participants is not None and self.participants > self.clients:
