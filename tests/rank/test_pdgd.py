@@ -104,7 +104,7 @@ def assert_as_printed(shown: Shown, convention: PdgdSettings) -> None:
 
 
 @conventions
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(shown=pages(spread=5))
 @example(shown=Shown([0.0, 0.0], [1, 0], [True, False]))
 def test_coefficients_are_those_of_the_equations(shown: Shown, convention: PdgdSettings) -> None:
@@ -112,7 +112,7 @@ def test_coefficients_are_those_of_the_equations(shown: Shown, convention: PdgdS
 
 
 @conventions
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(shown=st.one_of(pages(spread=60), pages(spread=300), pages(spread=4000)))
 def test_scores_in_the_hundreds_and_thousands_follow_the_equations(
     shown: Shown, convention: PdgdSettings
@@ -121,7 +121,7 @@ def test_scores_in_the_hundreds_and_thousands_follow_the_equations(
 
 
 @conventions
-@pytest.mark.parametrize("gap", [40.0, 45.9, 46.1, 50.0, 90.0, 1000.0])
+@pytest.mark.parametrize("gap", [45.9, 46.1, 1000.0])
 @pytest.mark.parametrize("outsider", ["low", "high"])
 def test_one_document_far_from_the_others_follows_the_equations(
     convention: PdgdSettings, gap: float, outsider: str
@@ -147,7 +147,7 @@ def test_long_pages_with_widely_spread_scores_follow_the_equations(
 
 
 @conventions
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(
     shown=st.one_of(pages(spread=100), pages(spread=1e4), pages(spread=1e30)),
     shift=st.sampled_from([0.0, 500.0, -5000.0]),
@@ -163,7 +163,7 @@ def test_coefficients_are_finite_and_add_up_to_nothing(
     assert np.abs(found).max() <= 0.25 * len(found)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(shown=pages(spread=22), over_candidates=st.booleans())
 def test_both_code_paths_agree_where_both_apply(shown: Shown, over_candidates: bool) -> None:
     assume(any(shown.clicked))
@@ -200,7 +200,7 @@ def far_from_kinks(ranker: Ranker, features: np.ndarray) -> bool:
 
 @rankers
 @conventions
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(shown=pages(spread=0), seed=st.integers(0, 2**32))
 def test_gradients_are_those_of_the_equations(
     shown: Shown, seed: int, made_of: RankerSettings, convention: PdgdSettings
@@ -227,7 +227,7 @@ def test_gradients_are_those_of_the_equations(
 
 @rankers
 @conventions
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(seed=st.integers(0, 2**32))
 def test_gradients_are_finite_differences_of_the_weighted_preferences(
     seed: int, made_of: RankerSettings, convention: PdgdSettings

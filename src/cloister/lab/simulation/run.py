@@ -16,6 +16,7 @@ from cloister.core.errors import SettingsError
 from cloister.data.clicks import ClickModel
 from cloister.data.partitions import iid
 from cloister.data.ranking_data import RankingData
+from cloister.federate.clustered import ClusteredFPDGD
 from cloister.federate.evaluation import Evaluation, Offline
 from cloister.federate.fpdgd import FPDGD, FpdgdSettings
 from cloister.federate.learner import ClientRankers, Learner
@@ -191,6 +192,10 @@ def make_learner(settings: SimulationSettings, clients: Clients) -> Learner:
     match settings.method:
         case "fpdgd":
             return FPDGD(
+                _population(settings, clients), first, settings=_fpdgd(settings), seed=settings.seed
+            )
+        case "clustered":
+            return ClusteredFPDGD(
                 _population(settings, clients), first, settings=_fpdgd(settings), seed=settings.seed
             )
         case "pdgd" | "batch-pdgd":
