@@ -73,3 +73,30 @@ def test_other_errors_are_not_hidden(compile_it: object, monkeypatch: pytest.Mon
     monkeypatch.setattr("numba.njit", broken)
     with pytest.raises(RuntimeError, match="the compiler is broken"):
         compile_it(np.sum)  # type: ignore[operator]
+
+
+def test_machine_code_grows_old_when_a_kernel_of_another_file_changes(tmp_path: Path) -> None:
+    (tmp_path / "below.py").write_text(
+        "from cloister.core.kernel import kernel\n\n\n@kernel\ndef one():\n    return 1\n"
+    )
+    (tmp_path / "above.py").write_text(
+        "from below import one\nfrom cloister.core.kernel import kernel\n\n\n"
+        "@kernel\ndef two():\n    return one() + 1\n\n\nprint(two(), sum(two.stats.cache_hits.values()))\n"
+    )
+
+    def run() -> list[str]:
+        outcome = subprocess.run(
+            [sys.executable, str(tmp_path / "above.py")],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
+        return outcome.stdout.split()
+
+    assert run() == ["2", "0"]  # compiled
+    assert run() == ["2", "1"]  # from the disk
+    (tmp_path / "below.py").write_text(
+        "from cloister.core.kernel import kernel\n\n\n@kernel\ndef one():\n    return 100\n"
+    )
+    assert run()[0] == "101"

@@ -9,6 +9,7 @@ does in NumPy.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
@@ -71,4 +72,29 @@ def _compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
         if "cannot cache function" not in str(error):
             raise
         compiled = numba.njit(cache=False, **_OPTIONS, **options)(function)
+    _watch_sources(compiled)
     return cast(Callable[P, R], compiled)
+
+
+def _watch_sources(compiled: Any) -> None:
+    """Let machine code grow old with any file whose kernels it may contain, not only its own.
+
+    numba looks at the file of the function alone; the kernels that it calls are compiled into it,
+    and a change to one of them in another file would go unnoticed.
+    """
+    function = compiled.py_func
+    sources = {function.__code__.co_filename}
+    for value in function.__globals__.values():
+        sources |= getattr(value, "kernel_sources", frozenset())
+    compiled.kernel_sources = frozenset(sources)
+    index = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if hasattr(index, "_source_stamp"):
+        index._source_stamp = tuple((path, *_stamp(path)) for path in sorted(sources))
+
+
+def _stamp(path: str) -> tuple[int, int]:
+    try:
+        state = Path(path).stat()
+    except OSError:
+        return 0, 0
+    return state.st_mtime_ns, state.st_size

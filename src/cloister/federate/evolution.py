@@ -13,7 +13,7 @@ memory does not grow with the number of clients.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numba
 import numpy as np
@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 from cloister.core.counter_random import STREAM_WORDS, checked_stream, start_stream
 from cloister.core.errors import DataError, SettingsError
 from cloister.core.kernel import kernel, parallel_kernel
-from cloister.core.random import stream, whole_number
+from cloister.core.random import whole_number
 from cloister.data.clicks import StackedTables, draw_clicks
 from cloister.data.partitions import FlatViews
 from cloister.federate.learner import ClientRankers, RoundOutcome
+from cloister.federate.participation import draw_participants
 from cloister.federate.population import Population, PopulationArrays
 from cloister.measure.ndcg import ndcg_of_page
 from cloister.rank.evolution_strategies import (
@@ -42,7 +43,7 @@ from cloister.rank.evolution_strategies import (
 )
 from cloister.rank.linear import score_linear
 from cloister.rank.mlp import score_mlp
-from cloister.rank.plackett_luce import top_places
+from cloister.rank.plackett_luce import highest_places
 from cloister.rank.ranker import Ranker, RankerShape
 
 __all__ = ["EvolutionStrategies"]
@@ -104,12 +105,12 @@ class EvolutionStrategies:
         self.participants = participants
         self.seed = int(checked_stream(seed)[0])
         self._ranker = ranker
-        self._check()
-        self._values = self.settings.reward_values(population.page_length)
         self._adam = AdamState.initial(ranker.settings.n_parameters)
+        self._values = self.settings.reward_values(population.page_length)
+        self._check()
 
     def _check(self) -> None:
-        n_features, n_clients = self.population.n_features, self.population.n_clients
+        n_features = self.population.n_features
         if self._ranker.settings.n_features != n_features:
             raise SettingsError(
                 f"the ranker reads {self._ranker.settings.n_features} features, the data has "
@@ -118,13 +119,13 @@ class EvolutionStrategies:
             )
         if not np.isfinite(self._ranker.parameters).all():
             raise DataError("a parameter is not finite", where="ranker")
-        if self.participants is None:
-            return
-        if _at_least_one(self.participants, "participants") > n_clients:
+        if self._ranker.settings.kind != "linear" and self.population.precision != "single":
             raise SettingsError(
-                f"{self.participants} of {n_clients} clients cannot take part",
-                where="participants",
+                "only linear rankers read features in half precision",
+                where="ranker",
+                remedy='use Population(..., precision="single")',
             )
+        self._draw()  # refuses a wrong number of participants before the first round
 
     @property
     def n_rounds(self) -> int:
@@ -155,7 +156,7 @@ class EvolutionStrategies:
 
     def step(self) -> RoundOutcome:
         """Train for one round."""
-        sums, online = self._round(self._draw_participants())
+        sums, online = self._round(self._draw())
         ndcg, max_rr, clicks, n = online.tolist()
         # eq. 3.4: the mean of reward * (theta - phi) / sigma^2, and theta - phi is sigma * normal
         gradient = sums / (self.settings.sigma * n)
@@ -163,12 +164,11 @@ class EvolutionStrategies:
         self._ranker = self._ranker.with_parameters(self._ranker.parameters + change)
         return RoundOutcome(int(n), ndcg / n, max_rr / n, clicks / n)
 
-    def _draw_participants(self) -> Places:
-        n_clients = self.population.n_clients
-        if self.participants is None:
-            return np.arange(n_clients, dtype=np.int64)
-        rng = stream(self.seed, "participants", self.n_rounds)
-        return np.sort(rng.choice(n_clients, self.participants, replace=False, shuffle=False))
+    def _draw(self) -> Places:
+        """Return who takes part in the next round."""
+        return draw_participants(
+            self.population.n_clients, self.participants, seed=self.seed, round=self.n_rounds
+        )
 
     def _round(self, participants: Places) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return what the participants' perturbations add up to, and the online sums."""
@@ -223,8 +223,7 @@ class _Room(NamedTuple):
     model: Floats
     scores: Floats
     page: Places
-    best: Floats
-    ties: Places
+    order: Places
     labels: NDArray[np.int8]
     clicked: NDArray[np.bool_]
     hidden: Floats
@@ -240,7 +239,6 @@ def _new_room(
         np.zeros(max(n_parameters, width), np.float32),  # padded as features are
         np.empty(most_documents, np.float32),
         np.empty(page_length, np.int64),
-        np.empty(page_length, np.float32),
         np.empty(most_documents, np.int64),
         np.empty(page_length, np.int8),
         np.empty(page_length, np.bool_),
@@ -251,7 +249,8 @@ def _new_room(
 
 @parallel_kernel
 def _run_blocks(
-    features: Floats,
+    features: NDArray[Any],
+    units: Floats,
     views: FlatViews,
     clicks: StackedTables,
     ideals: NDArray[np.float64],
@@ -273,7 +272,7 @@ def _run_blocks(
     n = len(participants)
     for block in numba.prange(n_blocks):
         _run_block(
-            PopulationArrays(features, views, clicks, ideals),
+            PopulationArrays(features, units, views, clicks, ideals),
             participants[block * n // n_blocks : (block + 1) * n // n_blocks],
             queries_per_round,
             parameters,
@@ -314,11 +313,11 @@ def _run_block(
         fill_perturbation(normals, seed, round, client, room.stream)
         start_stream(room.stream, seed, round, client, INTERACTION_PURPOSE)
         plus, minus = 0.0, 0.0
-        _perturb(parameters, normals, rule.sigma, room.model)
+        _perturb(parameters, normals, rule.sigma, arrays.units, room.model)
         for _ in range(n_plus):
             plus += _interact(arrays, client, shape, rule, values, room, online)
         if n > n_plus:
-            _perturb(parameters, normals, -rule.sigma, room.model)
+            _perturb(parameters, normals, -rule.sigma, arrays.units, room.model)
         for _ in range(n - n_plus):
             minus += _interact(arrays, client, shape, rule, values, room, online)
         online[3] += n
@@ -329,9 +328,15 @@ def _run_block(
 
 
 @kernel
-def _perturb(parameters: Floats, normals: Floats, sigma: np.float32, model: Floats) -> None:
+def _perturb(
+    parameters: Floats, normals: Floats, sigma: np.float32, units: Floats, model: Floats
+) -> None:
+    """Write the perturbed model, for features that are stored as multiples of units, if any."""
     for i in range(len(parameters)):
         model[i] = parameters[i] + sigma * normals[i]
+    if len(units):
+        for i in range(len(parameters)):
+            model[i] *= units[i]
 
 
 @kernel
@@ -352,8 +357,8 @@ def _interact(
     first = views.starts[entry]
     n = views.stops[entry] - first
     _score(arrays, shape, first, n, room)
-    shown = top_places(room.scores, n, room.page, room.best)
-    _shuffle_ties(room.scores, n, room.page, shown, room.stream, room.ties)
+    shown = highest_places(room.scores, n, room.page, room.order)
+    _shuffle_ties(room.scores, n, room.page, shown, room.stream, room.order)
     label_set = views.label_set[client]
     for p in range(shown):
         place = first + room.page[p]

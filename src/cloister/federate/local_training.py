@@ -11,13 +11,14 @@ threads, and memory does not grow with the number of clients.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from cloister.core.counter_random import STREAM_WORDS, checked_stream, next_word, start_stream
+from cloister.core.errors import SettingsError
 from cloister.core.kernel import kernel, parallel_kernel
 from cloister.data.clicks import StackedTables, draw_clicks
 from cloister.data.partitions import FlatViews
@@ -87,10 +88,11 @@ class _Room(NamedTuple):
 
     local: Floats
     difference: Floats
+    scaled: Floats
     scores: Floats
     keys: Floats
     page: NDArray[np.int64]
-    best: Floats
+    order: NDArray[np.int64]
     labels: NDArray[np.int8]
     clicked: NDArray[np.bool_]
     masses: NDArray[np.float64]
@@ -105,10 +107,11 @@ def _new_room(n_parameters: int, most_documents: int, page_length: int, n_hidden
     return _Room(
         np.zeros(n_parameters, np.float32),
         np.zeros(n_parameters, np.float32),
+        np.zeros(n_parameters, np.float32),
         np.empty(most_documents, np.float32),
         np.empty(most_documents, np.float32),
         np.empty(page_length, np.int64),
-        np.empty(page_length, np.float32),
+        np.empty(most_documents, np.int64),
         np.empty(page_length, np.int8),
         np.empty(page_length, np.bool_),
         np.empty((2, page_length + 1), np.float64),
@@ -149,7 +152,8 @@ def _interact(
     first = views.starts[entry]
     n = views.stops[entry] - first
     if shape.n_hidden == 0:
-        score_linear(parameters, arrays.features, views.rows, first, n, room.scores)
+        weights = _in_units_of(arrays.units, parameters, room.scaled)
+        score_linear(weights, arrays.features, views.rows, first, n, room.scores)
     else:
         score_mlp(
             parameters,
@@ -163,7 +167,7 @@ def _interact(
             room.hidden,
             room.scores,
         )
-    shown = sample_page(room.scores, n, room.stream, room.keys, room.page, room.best)
+    shown = sample_page(room.scores, n, room.stream, room.keys, room.page, room.order)
     label_set = views.label_set[client]
     for p in range(shown):
         place = first + room.page[p]
@@ -193,6 +197,16 @@ def _interact(
         room.coefficients,
     )
     return first, considered
+
+
+@kernel
+def _in_units_of(units: Floats, weights: Floats, scaled: Floats) -> Floats:
+    """Return weights for features that are stored as multiples of a unit; none means of 1."""
+    if len(units) == 0:
+        return weights
+    for i in range(len(units)):
+        scaled[i] = weights[i] * units[i]
+    return scaled
 
 
 @kernel
@@ -281,7 +295,7 @@ def _add_gradient(
 ) -> None:
     rows = arrays.views.rows
     if shape.n_hidden == 0:
-        add_linear_gradient(target, arrays.features, rows, first, page, coefficients)
+        add_linear_gradient(target, arrays.features, arrays.units, rows, first, page, coefficients)
     else:
         add_mlp_gradient(
             target,
@@ -301,7 +315,8 @@ def _add_gradient(
 
 @parallel_kernel
 def _train_blocks(
-    features: Floats,
+    features: NDArray[Any],
+    units: Floats,
     views: FlatViews,
     clicks: StackedTables,
     ideals: NDArray[np.float64],
@@ -326,7 +341,7 @@ def _train_blocks(
     n = len(participants)
     for block in numba.prange(n_blocks):
         _train_block(
-            PopulationArrays(features, views, clicks, ideals),
+            PopulationArrays(features, units, views, clicks, ideals),
             participants,
             block * n // n_blocks,
             (block + 1) * n // n_blocks,
@@ -441,6 +456,8 @@ def train_clients(
         Participants x parameters: receives each one's difference, where a rule needs them apart.
     """
     key, number, _, _ = checked_stream(seed, round=round)
+    if population.precision == "half" and shape.n_hidden:
+        raise SettingsError("half precision is for linear rankers", where="precision")
     n_models, n_parameters = models.shape
     n_blocks = min(len(participants), MOST_BLOCKS)
     differences = np.zeros((n_blocks, n_models, n_parameters))
@@ -456,7 +473,7 @@ def train_clients(
         pairs,
         rule,
         population.page_length,
-        population.most_documents,
+        -(-population.most_documents // 16) * 16,
         key,
         number,
         differences,

@@ -50,10 +50,10 @@ def score_linear(
         sum_d = np.float32(0.0)
         for f in range(n_features):
             weight = weights[f]
-            sum_a += a[f] * weight
-            sum_b += b[f] * weight
-            sum_c += c[f] * weight
-            sum_d += d[f] * weight
+            sum_a += np.float32(a[f]) * weight
+            sum_b += np.float32(b[f]) * weight
+            sum_c += np.float32(c[f]) * weight
+            sum_d += np.float32(d[f]) * weight
         out[i] = sum_a
         out[i + 1] = sum_b
         out[i + 2] = sum_c
@@ -62,7 +62,7 @@ def score_linear(
         x = features[first + i if direct else rows[first + i]]
         total = np.float32(0.0)
         for f in range(n_features):
-            total += x[f] * weights[f]
+            total += np.float32(x[f]) * weights[f]
         out[i] = total
 
 
@@ -70,6 +70,7 @@ def score_linear(
 def add_linear_gradient(
     target: Floats,
     features: NDArray[Any],
+    units: Floats,
     rows: NDArray[np.int64],
     first: int,
     page: NDArray[np.int64],
@@ -78,12 +79,18 @@ def add_linear_gradient(
     """Add each shown document's coefficient times the gradient of its score to ``target``.
 
     ``page`` holds the documents' places among the candidates; rows are as for `score_linear`.
+    ``units`` are what stored features are multiples of; empty where they are stored as they are.
     """
     n_features = features.shape[1]
     for p in range(len(page)):
         coefficient = coefficients[p]
-        if coefficient != np.float32(0.0):
-            place = first + page[p]
-            x = features[place if len(rows) == 0 else rows[place]]
+        if coefficient == np.float32(0.0):
+            continue
+        place = first + page[p]
+        x = features[place if len(rows) == 0 else rows[place]]
+        if len(units) == 0:
             for f in range(n_features):
-                target[f] += coefficient * x[f]
+                target[f] += coefficient * np.float32(x[f])
+        else:
+            for f in range(n_features):
+                target[f] += coefficient * (units[f] * np.float32(x[f]))

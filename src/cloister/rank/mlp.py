@@ -53,34 +53,81 @@ def score_mlp(
     units) receives what the hidden units put out, for `add_mlp_gradient`.
     """
     bias = n_features * n_hidden
-    weights = parameters[:bias]
-    whole = n_features - n_features % 4
-    for i in range(n):
+    whole = n - n % 4
+    for i in range(0, whole, 4):
+        _four_inputs(parameters, n_features, n_hidden, features, rows, first + i, hidden[i : i + 4])
+    for i in range(whole, n):
         x = features[first + i if len(rows) == 0 else rows[first + i]]
         h = hidden[i]
         for k in range(n_hidden):
             h[k] = parameters[bias + k]
-        for f in range(0, whole, 4):  # four features at once: fewer passes over the hidden units
-            x0, x1, x2, x3 = x[f], x[f + 1], x[f + 2], x[f + 3]
-            w0 = weights[f * n_hidden : (f + 1) * n_hidden]
-            w1 = weights[(f + 1) * n_hidden : (f + 2) * n_hidden]
-            w2 = weights[(f + 2) * n_hidden : (f + 3) * n_hidden]
-            w3 = weights[(f + 3) * n_hidden : (f + 4) * n_hidden]
+        for f in range(n_features):
+            weights = parameters[f * n_hidden : (f + 1) * n_hidden]
             for k in range(n_hidden):
-                h[k] += x0 * w0[k] + x1 * w1[k] + x2 * w2[k] + x3 * w3[k]
-        for f in range(whole, n_features):
-            for k in range(n_hidden):
-                h[k] += x[f] * weights[f * n_hidden + k]
+                h[k] += x[f] * weights[k]
+    outer = parameters[bias + n_hidden :]
+    for i in range(n):
+        h = hidden[i]
         score = np.float32(0.0)
         if activation == RECTIFIER:
             for k in range(n_hidden):
                 h[k] = max(h[k], np.float32(0.0))
-                score += h[k] * parameters[bias + n_hidden + k]
+                score += h[k] * outer[k]
         else:
             for k in range(n_hidden):
                 h[k] = np.float32(1.0) / (np.float32(1.0) + exp32(-h[k]))
-                score += h[k] * parameters[bias + n_hidden + k]
+                score += h[k] * outer[k]
         out[i] = score
+
+
+@summing_kernel
+def _four_inputs(
+    parameters: Floats,
+    n_features: int,
+    n_hidden: int,
+    features: NDArray[Any],
+    rows: NDArray[np.int64],
+    first: int,
+    hidden: Floats,
+) -> None:
+    """Write what comes into the hidden units for four documents.
+
+    Four documents share each pass over the weights, and four features share each pass over the
+    hidden units: the weights do not fit into the nearest cache.
+    """
+    direct = len(rows) == 0
+    a = features[first if direct else rows[first]]
+    b = features[first + 1 if direct else rows[first + 1]]
+    c = features[first + 2 if direct else rows[first + 2]]
+    d = features[first + 3 if direct else rows[first + 3]]
+    into_a, into_b, into_c, into_d = hidden[0], hidden[1], hidden[2], hidden[3]
+    bias = parameters[n_features * n_hidden :]
+    for k in range(n_hidden):
+        into_a[k] = into_b[k] = into_c[k] = into_d[k] = bias[k]
+    whole = n_features - n_features % 4
+    for f in range(0, whole, 4):
+        a0, a1, a2, a3 = a[f], a[f + 1], a[f + 2], a[f + 3]
+        b0, b1, b2, b3 = b[f], b[f + 1], b[f + 2], b[f + 3]
+        c0, c1, c2, c3 = c[f], c[f + 1], c[f + 2], c[f + 3]
+        d0, d1, d2, d3 = d[f], d[f + 1], d[f + 2], d[f + 3]
+        start = f * n_hidden
+        weights_0 = parameters[start : start + n_hidden]
+        weights_1 = parameters[start + n_hidden : start + 2 * n_hidden]
+        weights_2 = parameters[start + 2 * n_hidden : start + 3 * n_hidden]
+        weights_3 = parameters[start + 3 * n_hidden : start + 4 * n_hidden]
+        for k in range(n_hidden):
+            w0, w1, w2, w3 = weights_0[k], weights_1[k], weights_2[k], weights_3[k]
+            into_a[k] += a0 * w0 + a1 * w1 + a2 * w2 + a3 * w3
+            into_b[k] += b0 * w0 + b1 * w1 + b2 * w2 + b3 * w3
+            into_c[k] += c0 * w0 + c1 * w1 + c2 * w2 + c3 * w3
+            into_d[k] += d0 * w0 + d1 * w1 + d2 * w2 + d3 * w3
+    for f in range(whole, n_features):
+        weights_0 = parameters[f * n_hidden : (f + 1) * n_hidden]
+        for k in range(n_hidden):
+            into_a[k] += a[f] * weights_0[k]
+            into_b[k] += b[f] * weights_0[k]
+            into_c[k] += c[f] * weights_0[k]
+            into_d[k] += d[f] * weights_0[k]
 
 
 @summing_kernel

@@ -32,10 +32,10 @@ __all__ = ["PairRule", "PdgdSettings", "click_gradient", "pair_coefficients"]
 
 Floats = NDArray[np.float32]
 
-# Below this share of the page's largest mass, products of ten masses could leave double precision.
-_SMALLEST_MASS: Final = 1e-20
-_LOG_SMALLEST: Final = math.log(_SMALLEST_MASS)
+# Log of the widest ratio of masses that is handled without logarithms.
+_WIDEST: Final = 46.0
 _NO_ROWS: Final = np.empty(0, np.int64)
+_NO_UNITS: Final = np.empty(0, np.float32)
 
 
 class PairRule(NamedTuple):
@@ -126,7 +126,9 @@ def pair_coefficients(
     largest = rest
     for p in range(considered, shown):
         largest = max(largest, np.float64(scores[page[p]]))
-    if lowest - reference > _LOG_SMALLEST and largest - reference < -_LOG_SMALLEST:
+    # Products of so many masses, each within exp(-widest) to exp(widest), stay finite and not 0.
+    widest = min(_WIDEST, 650.0 / (considered + 1))
+    if lowest - reference > -widest and largest - reference < widest:
         _by_masses(scores, page, clicked, considered, reference, rest, masses, coefficients)
     else:
         _by_logarithms(scores, page, clicked, considered, rest, masses, coefficients)
@@ -270,7 +272,7 @@ def click_gradient(
     shape = ranker.settings.shape
     places, coefficients = places[:considered], coefficients[:considered]
     if shape.n_hidden == 0:
-        add_linear_gradient(gradient, matrix, _NO_ROWS, 0, places, coefficients)
+        add_linear_gradient(gradient, matrix, _NO_UNITS, _NO_ROWS, 0, places, coefficients)
         return gradient
     hidden = np.empty((len(matrix), shape.n_hidden), np.float32)
     score_mlp(ranker.parameters, *shape, matrix, _NO_ROWS, 0, len(matrix), hidden, scores)
@@ -293,7 +295,10 @@ def click_gradient(
 def _checked_page(
     scores: Floats, page: NDArray[Any], clicked: NDArray[Any]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    places = np.asarray(page, np.int64)
+    places = np.asarray(page)
+    if not np.issubdtype(places.dtype, np.integer) and places.size:
+        raise DataError("places are whole numbers", where="click_gradient")
+    places = places.astype(np.int64)
     clicks = np.asarray(clicked, np.bool_)
     sound = (
         places.ndim == 1

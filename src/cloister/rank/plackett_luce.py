@@ -7,7 +7,7 @@ draws exactly so, without a loop over ranks.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,23 @@ from cloister.core.errors import DataError, SettingsError
 from cloister.core.kernel import kernel, summing_kernel
 from cloister.core.single_precision import exp32, log32
 
-__all__ = ["add_gumbel", "draw_page", "log_mass_of_rest", "sample_page", "top_places"]
+__all__ = [
+    "add_gumbel",
+    "draw_page",
+    "highest_places",
+    "log_mass_of_rest",
+    "sample_page",
+    "top_places",
+]
 
 Floats = NDArray[np.float32]
+
+_31: Final = np.int32(31)
+_32: Final = np.int64(32)
+_ALL_BUT_SIGN: Final = np.int32(0x7FFFFFFF)
+_LOW_HALF: Final = np.int64(0xFFFFFFFF)
+_NOTHING: Final = np.int64(-(2**63))
+_ALL: Final = np.int64(2**63 - 1)
 
 
 @kernel
@@ -60,17 +74,48 @@ def top_places(keys: Floats, n: int, page: NDArray[np.int64], best: Floats) -> i
 
 
 @kernel
+def highest_places(keys: Floats, n: int, page: NDArray[np.int64], order: NDArray[np.int64]) -> int:
+    """Write the places of the highest keys to ``page``, highest first; return how many there are.
+
+    Of equal keys the first comes first. A key that is not a number is never taken. ``order`` is
+    room for one whole number a key.
+
+    Key and place are packed into one whole number that sorts as they do: the highest below the one
+    found last is a maximum over a vector, with no branch to mispredict.
+    """
+    for i in range(n):
+        key = np.float32(keys[i])
+        bits = key.view(np.int32)
+        sortable = np.int32(bits ^ np.int32(np.int32(bits >> _31) & _ALL_BUT_SIGN))
+        packed = (np.int64(sortable) << _32) | (_LOW_HALF - np.int64(i))
+        order[i] = packed if key == key else _NOTHING
+    above = _ALL
+    for p in range(len(page)):
+        highest = _NOTHING
+        for i in range(n):
+            highest = max(highest, order[i] if order[i] < above else _NOTHING)
+        if highest == _NOTHING:
+            return p
+        page[p] = _LOW_HALF - (highest & _LOW_HALF)
+        above = highest
+    return len(page)
+
+
+@kernel
 def sample_page(
     scores: Floats,
     n: int,
     stream: NDArray[np.uint32],
     keys: Floats,
     page: NDArray[np.int64],
-    best: Floats,
+    order: NDArray[np.int64],
 ) -> int:
-    """Draw a page inside a kernel: thesis eq. 3.8; return how many documents it shows."""
+    """Draw a page inside a kernel: thesis eq. 3.8; return how many documents it shows.
+
+    ``keys`` and ``order`` are room for one number a candidate.
+    """
     add_gumbel(scores, n, stream, keys)
-    return top_places(keys, n, page, best)
+    return highest_places(keys, n, page, order)
 
 
 @summing_kernel
@@ -116,6 +161,6 @@ def draw_page(scores: NDArray[Any], k: int, *, stream: NDArray[np.uint32]) -> ND
         raise SettingsError(f"a page shows at least 1 document (given: {k})", where="k")
     page = np.empty(min(k, len(array)), np.int64)
     sample_page(
-        array, len(array), stream, np.empty_like(array), page, np.empty(len(page), np.float32)
+        array, len(array), stream, np.empty_like(array), page, np.empty(len(array), np.int64)
     )
     return page

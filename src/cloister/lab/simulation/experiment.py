@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from cloister.core.errors import NotFound, SettingsError
 from cloister.core.settings import Settings
@@ -59,8 +59,8 @@ class Experiment(Settings):
     """
 
     name: str = ""
-    base: dict[str, Any] = {}
-    vary: dict[str, tuple[Any, ...]] = {}
+    base: dict[str, Any] = Field(default_factory=dict)
+    vary: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
     variant: tuple[dict[str, Any], ...] = ()
     folds: tuple[int, ...] | Literal["all"] = ()
     seeds: tuple[int, ...] | int = ()

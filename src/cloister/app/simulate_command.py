@@ -1,0 +1,242 @@
+"""``cloister simulate``: train rankers in a simulated federation, one run or a grid of runs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import click
+import typer
+
+from cloister.app.output import JsonFlag, command_result, fail, progress
+from cloister.app.settings_options import SettingsCommand, option_name, option_values
+from cloister.app.simulate_output import grid_result, run_result, show, tell_how_to_resume
+from cloister.core.errors import CloisterError, NotFound, SettingsError
+
+if TYPE_CHECKING:
+    from cloister.lab.simulation.experiment import Experiment
+    from cloister.lab.simulation.settings import SimulationSettings
+
+__all__ = ["SimulateCommand", "simulate"]
+
+_EXPERIMENT = "cloister.simulate.experiment"
+_FAILED = "cloister.simulate.failed"
+
+
+class SimulateCommand(SettingsCommand):
+    """``cloister simulate``, with an option for every setting of a run."""
+
+    panel = "Settings of a run"
+
+    @staticmethod
+    def settings_class() -> type[SimulationSettings]:
+        """Return the class whose fields are options."""
+        from cloister.lab.simulation.settings import SimulationSettings
+
+        return SimulationSettings
+
+    def prepare(self, ctx: click.Context) -> None:
+        """Put together what is asked for, before any work begins."""
+        try:
+            experiment = _asked_for(ctx.params, option_values(ctx))
+            _check(experiment, ctx.params)
+        except SettingsError as error:
+            raise _wrong_usage(error, ctx) from None
+        except CloisterError as error:
+            fail(error.message, error.remedy, bool(ctx.params.get("as_json")))
+        else:
+            ctx.meta[_EXPERIMENT] = experiment
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Do the work; leave with exit code 1 where a run failed."""
+        super().invoke(ctx)
+        if ctx.meta.get(_FAILED):
+            ctx.exit(1)
+
+
+def _asked_for(params: dict[str, Any], given: dict[str, Any]) -> Experiment:
+    """Read the file, then let the command line change it."""
+    from cloister.lab.simulation.experiment import Experiment, overridden, read_experiment
+
+    try:
+        experiment = read_experiment(params["config"]) if params["config"] else Experiment()
+    except NotFound as error:
+        raise SettingsError(error.what, where=f"--config {error.where}") from None
+    experiment = overridden(experiment, given)
+    changes: dict[str, Any] = {
+        name: params[name] for name in ("baseline", "panel") if params[name] is not None
+    }
+    if params["vary"]:
+        changes["vary"] = experiment.vary | dict(map(_varied, params["vary"]))
+    if params["seeds"]:
+        changes["seeds"] = _numbers("--seeds", params["seeds"], count=True)
+    if params["folds"]:
+        every = params["folds"] == "all"
+        changes["folds"] = "all" if every else _numbers("--folds", params["folds"])
+    return Experiment(**(experiment.model_dump() | changes))
+
+
+def _varied(text: str) -> tuple[str, list[str]]:
+    """Read ``FIELD=VALUE,VALUE``."""
+    field, equals, values = text.partition("=")
+    if not equals:
+        raise SettingsError(
+            f"cannot read {text!r}", where="--vary", remedy="write FIELD=VALUE,VALUE,..."
+        )
+    return field.strip().replace("-", "_"), [value.strip() for value in values.split(",")]
+
+
+def _numbers(option: str, text: str, *, count: bool = False) -> list[int] | int:
+    """Read numbers with commas between them; one alone may be a count."""
+    try:
+        numbers = [int(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise SettingsError(
+            f"cannot read {text!r}", where=option, remedy="write whole numbers: 1,2,3"
+        ) from None
+    return numbers[0] if count and "," not in text and numbers else numbers
+
+
+def _check(experiment: Experiment, params: dict[str, Any]) -> None:
+    """Find now what would else come to light when the work is done."""
+    from cloister.lab.simulation.grid import planned_runs
+    from cloister.lab.simulation.run import threads_limited
+    from cloister.lab.simulation.systems import by_panel_and_system, find_baseline
+
+    runs = planned_runs(experiment)
+    find_baseline(by_panel_and_system(runs, experiment.panel), experiment.baseline)
+    with threads_limited(params["threads"]):
+        pass
+    if not experiment.is_single and params["out"] is None:
+        raise SettingsError(
+            f"a grid needs a folder for its results ({len(runs)} runs)", where="--out",
+            remedy="add --out FOLDER; a grid that was stopped goes on from there",
+        )  # fmt: skip
+
+
+def _wrong_usage(error: CloisterError, ctx: click.Context) -> click.UsageError:
+    """Speak of options where the error speaks of fields."""
+    field = error.where.rsplit(".", 1)[-1]
+    message = error.message.replace("SimulationSettings: ", "").replace("SimulationSettings.", "")
+    if field in option_values(ctx) or error.where == "data":
+        message = f"{option_name(field)}: {error.what}"
+    return click.UsageError(f"{message}; {error.remedy}", ctx)
+
+
+@command_result(show)
+def simulate(
+    ctx: typer.Context,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="TOML: the settings of a run, or an experiment (tables base, vary and variant, "
+            "folds, seeds). Options given beside it override it.",
+            metavar="FILE",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where results go: Parquet, JSON, rankers, learning curves. A grid needs it, and "
+            "goes on from there if it was stopped.",
+            metavar="FOLDER",
+            file_okay=False,
+        ),
+    ] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(help="A grid: how many seeds, or which: 1,2,3.", metavar="N|LIST"),
+    ] = None,
+    folds: Annotated[
+        str | None, typer.Option(help="A grid: which folds: 1,2 or all.", metavar="LIST|all")
+    ] = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A grid: values of a setting, as in ranker=linear,mlp. May be given often.",
+            metavar="FIELD=LIST",
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(help="The system that others are compared with.", metavar="SYSTEM"),
+    ] = None,
+    panel: Annotated[
+        str | None,
+        typer.Option(
+            help="The setting that divides tables and curves into parts. [default: click_model]",
+            metavar="FIELD",
+        ),
+    ] = None,
+    x: Annotated[
+        str,
+        typer.Option(
+            "--x",
+            help="What learning curves are drawn over.",
+            click_type=click.Choice(["rounds", "interactions"]),
+        ),
+    ] = "rounds",
+    threads: Annotated[
+        int | None, typer.Option(help="Threads of each run; results are the same for any.", min=1)
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Runs of a grid at a time; one a core unless given.", min=1)
+    ] = None,
+    as_json: JsonFlag = False,
+) -> dict[str, Any]:
+    """Train rankers in a simulated federation from simulated clicks, and measure them.
+
+    One run prints its figures. A grid (--seeds, --folds, --vary, or an experiment in --config) runs
+    every combination, and writes tables, significance tests and learning curves to --out.
+    """  # fmt: skip
+    experiment = cast("Experiment", ctx.meta[_EXPERIMENT])
+    if experiment.is_single:
+        return _one_run(experiment, out, threads, x)
+    if out is None:
+        raise SettingsError("a grid needs a folder for its results", where="--out")
+    result = _grid(experiment, out, threads, workers, x)
+    ctx.meta[_FAILED] = "error" in result
+    return result
+
+
+def _one_run(
+    experiment: Experiment, out: Path | None, threads: int | None, x: Any
+) -> dict[str, Any]:
+    from cloister.lab.simulation import run
+    from cloister.lab.simulation.grid import expand
+    from cloister.lab.simulation.report import write_report
+    from cloister.lab.simulation.run_files import prepare_folder, write_run
+
+    (settings,) = expand(experiment)
+    if out is not None:
+        prepare_folder(out)  # before the work: it may not be possible
+    with progress("rounds") as advance:
+        result = run.simulate(settings, threads=threads, advance=advance)
+    files: list[Path] = []
+    if out is not None:
+        kept = write_run(out, result).path
+        files = [kept.with_suffix(end) for end in (".parquet", ".json", ".safetensors")]
+        files += write_report(out, panel=experiment.panel, x=x).files
+    return run_result(settings, result.summary(), [file for file in files if file.exists()])
+
+
+def _grid(
+    experiment: Experiment, out: Path, threads: int | None, workers: int | None, x: Any
+) -> dict[str, Any]:
+    from cloister.lab.simulation.report import write_report
+    from cloister.lab.simulation.running import run_grid
+
+    start = time.perf_counter()
+    try:
+        with progress("rounds of all runs") as advance:
+            outcome = run_grid(experiment, out, workers=workers, threads=threads, advance=advance)
+    except KeyboardInterrupt:
+        tell_how_to_resume(experiment, out)
+        raise
+    report = None
+    if outcome.n_done + outcome.n_skipped:
+        report = write_report(
+            out, title=experiment.name, baseline=experiment.baseline, panel=experiment.panel, x=x
+        )
+    return grid_result(experiment, out, outcome, report, time.perf_counter() - start)

@@ -1,0 +1,170 @@
+"""Runs side by side, each in a process of its own: one that fails or dies stops no other."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from cloister.core.errors import CloisterError
+from cloister.lab.simulation.grid import PlannedRun
+from cloister.lab.simulation.run import Advance, simulate
+from cloister.lab.simulation.run_files import write_run
+
+__all__ = ["Job", "RunFailure", "do_job", "in_processes"]
+
+REPORT_EVERY_S: Final = 0.1  # rounds may take microseconds; people read more slowly
+
+
+class Job(NamedTuple):
+    """A run to be done, and where it stands in its grid."""
+
+    position: int
+    run: PlannedRun
+
+
+class RunFailure(NamedTuple):
+    """A run that failed: why, what to do about it, and for a defect of ours where it arose."""
+
+    run: PlannedRun
+    error: str
+    remedy: str
+    trace: str = ""
+
+
+class Event(NamedTuple):
+    """What a job has to tell: rounds done so far, and at its end how that was."""
+
+    job: Job
+    rounds: int
+    ended: bool = False
+    failure: RunFailure | None = None
+
+
+def do_job(
+    job: Job, folder: Path, *, threads: int, advance: Advance | None = None
+) -> RunFailure | None:
+    """Do a run and keep its results; return why that failed, if it did."""
+    settings = job.run.settings
+    try:
+        result = simulate(settings, threads=threads, advance=advance)
+        write_run(folder, result, system=job.run.system, position=job.position)
+    except CloisterError as error:
+        return RunFailure(job.run, error.message, error.remedy)
+    except MemoryError:
+        return RunFailure(job.run, "not enough memory", "use fewer workers, or smaller settings")
+    except Exception as error:
+        return RunFailure(
+            job.run,
+            f"{type(error).__name__}: {error}",
+            "this is a defect in Cloister: please report it with the lines above",
+            traceback.format_exc(),
+        )
+    return None
+
+
+def in_processes(
+    jobs: Sequence[Job], folder: Path, *, workers: int, threads: int
+) -> Generator[Event, None, None]:
+    """Do all jobs in some processes of so many threads each; yield what happens.
+
+    All processes are gone when the iterator is closed.
+    """
+    waiting = deque(jobs)
+    at_work: list[_Worker] = []
+    try:
+        while waiting or at_work:
+            while waiting and len(at_work) < workers:
+                at_work.append(_Worker(folder, threads, waiting.popleft()))
+            ready = wait([worker.connection for worker in at_work])
+            for worker in [worker for worker in at_work if worker.connection in ready]:
+                event = worker.receive()
+                yield event
+                if event.ended and not worker.take(waiting):
+                    at_work.remove(worker)
+    finally:
+        for worker in at_work:
+            worker.end()
+
+
+class _Worker:
+    """A process, its end of the line, and the job that it has."""
+
+    def __init__(self, folder: Path, threads: int, job: Job) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.job = job
+        self._process = context.Process(target=_work, args=(theirs, folder, threads), daemon=True)
+        self._process.start()
+        theirs.close()  # else the end of the process would not end the line
+        self.connection.send(job)
+
+    def receive(self) -> Event:
+        try:
+            rounds, ended, failure = self.connection.recv()
+            return Event(self.job, rounds, ended, failure)
+        except (EOFError, OSError):
+            return Event(self.job, 0, True, self._died())
+
+    def take(self, waiting: deque[Job]) -> bool:
+        """Begin another job, if there is one and the process lives; else end the process."""
+        if not waiting or self.connection.closed:
+            self.end()
+            return False
+        self.job = waiting.popleft()
+        self.connection.send(self.job)
+        return True
+
+    def end(self) -> None:
+        self._process.terminate()
+        self._process.join()
+        self.connection.close()
+
+    def _died(self) -> RunFailure:
+        self._process.join()
+        self.connection.close()
+        code = self._process.exitcode or 0
+        why = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        return RunFailure(
+            self.job.run,
+            f"the process that ran it died ({why})",
+            "if memory ran out, use fewer workers; then run the same command again",
+        )
+
+
+def _work(connection: Connection, folder: Path, threads: int) -> None:
+    """Do the jobs that come down the line."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    while True:
+        job: Job = connection.recv()
+        failure = do_job(job, folder, threads=threads, advance=_reporter(connection))
+        connection.send((job.run.settings.rounds, True, failure))
+
+
+def _reporter(connection: Connection) -> Callable[[int, int], None]:
+    last = time.monotonic()
+
+    def advance(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last > REPORT_EVERY_S:
+            last = time.monotonic()
+            connection.send((done, False, None))
+
+    return advance
+
+
+def _leave_with_parent() -> None:
+    """End this process when its parent is gone, however that went."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
