@@ -408,6 +408,7 @@ def test_epsilon_counts_the_values_of_the_page() -> None:
         ({"queries_per_round": 0}, "queries_per_round"),
         ({"queries_per_round": 1.5}, "queries_per_round"),
         ({"participants": 0}, "participants"),
+        ({"participants": 2.0}, "participants"),
         ({"participants": 11}, "participants"),
         ({"seed": -1}, "seed"),
         ({"settings": EvolutionSettings(keep_probability=1 / 11)}, "keep_probability"),

@@ -97,8 +97,8 @@ key = st.one_of(
 def test_the_top_is_that_of_a_stable_sort_without_what_is_no_number(
     keys: list[float], k: int
 ) -> None:
-    page, best = np.full(k, -7, np.int64), np.empty(k, np.float32)
-    shown = top_places(np.array(keys, np.float32), len(keys), page, best)
+    page, order = np.full(k, -7, np.int64), np.empty(len(keys), np.int64)
+    shown = top_places(np.array(keys, np.float32), len(keys), page, order)
     numbers = [i for i, value in enumerate(keys) if not math.isnan(value)]
     expected = sorted(numbers, key=lambda i: -keys[i])[:k]
     assert page[:shown].tolist() == expected
@@ -108,7 +108,7 @@ def test_the_top_is_that_of_a_stable_sort_without_what_is_no_number(
 def test_only_the_first_n_keys_are_looked_at() -> None:
     page = np.empty(2, np.int64)
     keys = np.array([1.0, 2.0, 9.0], np.float32)
-    assert top_places(keys, 2, page, np.empty(2, np.float32)) == 2
+    assert top_places(keys, 2, page, np.empty(2, np.int64)) == 2
     assert page.tolist() == [1, 0]
 
 

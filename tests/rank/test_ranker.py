@@ -145,7 +145,9 @@ def test_gradients_are_of_the_chosen_rows(kind: str, activation: str) -> None:
         (direct, gathered, np.empty(0, np.int64), 0),
     ):
         if kind == "linear":
-            add_linear_gradient(target, of, rows_of, first, page, coefficients)
+            add_linear_gradient(
+                target, of, np.empty(0, np.float32), rows_of, first, page, coefficients
+            )
             continue
         score_mlp(ranker.parameters, *made_of.shape, of, rows_of, first, 4, hidden, out)
         add_mlp_gradient(

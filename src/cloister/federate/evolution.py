@@ -43,7 +43,7 @@ from cloister.rank.evolution_strategies import (
 )
 from cloister.rank.linear import score_linear
 from cloister.rank.mlp import score_mlp
-from cloister.rank.plackett_luce import highest_places
+from cloister.rank.plackett_luce import top_places
 from cloister.rank.ranker import Ranker, RankerShape
 
 __all__ = ["EvolutionStrategies"]
@@ -102,6 +102,8 @@ class EvolutionStrategies:
         self.population = population
         self.settings = settings or EvolutionSettings()
         self.queries_per_round = _at_least_one(queries_per_round, "queries_per_round")
+        if participants is not None:
+            participants = _at_least_one(participants, "participants")
         self.participants = participants
         self.seed = int(checked_stream(seed)[0])
         self._ranker = ranker
@@ -357,7 +359,7 @@ def _interact(
     first = views.starts[entry]
     n = views.stops[entry] - first
     _score(arrays, shape, first, n, room)
-    shown = highest_places(room.scores, n, room.page, room.order)
+    shown = top_places(room.scores, n, room.page, room.order)
     _shuffle_ties(room.scores, n, room.page, shown, room.stream, room.order)
     label_set = views.label_set[client]
     for p in range(shown):

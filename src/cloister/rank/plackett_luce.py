@@ -20,7 +20,6 @@ from cloister.core.single_precision import exp32, log32
 __all__ = [
     "add_gumbel",
     "draw_page",
-    "highest_places",
     "log_mass_of_rest",
     "sample_page",
     "top_places",
@@ -45,36 +44,7 @@ def add_gumbel(scores: Floats, n: int, stream: NDArray[np.uint32], keys: Floats)
 
 
 @kernel
-def top_places(keys: Floats, n: int, page: NDArray[np.int64], best: Floats) -> int:
-    """Write the places of the highest keys to ``page``, highest first; return how many there are.
-
-    ``best`` is room for one key a place of the page. Of equal keys the first comes first. A key
-    that is not a number is never taken.
-    """
-    k = len(page)
-    shown = 0
-    for i in range(n):
-        key = keys[i]
-        if shown == k:
-            if not key > best[k - 1]:
-                continue
-            place = k - 1
-        elif key == key:
-            place = shown
-            shown += 1
-        else:
-            continue
-        while place > 0 and best[place - 1] < key:
-            best[place] = best[place - 1]
-            page[place] = page[place - 1]
-            place -= 1
-        best[place] = key
-        page[place] = i
-    return shown
-
-
-@kernel
-def highest_places(keys: Floats, n: int, page: NDArray[np.int64], order: NDArray[np.int64]) -> int:
+def top_places(keys: Floats, n: int, page: NDArray[np.int64], order: NDArray[np.int64]) -> int:
     """Write the places of the highest keys to ``page``, highest first; return how many there are.
 
     Of equal keys the first comes first. A key that is not a number is never taken. ``order`` is
@@ -84,7 +54,7 @@ def highest_places(keys: Floats, n: int, page: NDArray[np.int64], order: NDArray
     found last is a maximum over a vector, with no branch to mispredict.
     """
     for i in range(n):
-        key = np.float32(keys[i])
+        key = np.float32(keys[i] + np.float32(0.0))  # -0 becomes 0
         bits = key.view(np.int32)
         sortable = np.int32(bits ^ np.int32(np.int32(bits >> _31) & _ALL_BUT_SIGN))
         packed = (np.int64(sortable) << _32) | (_LOW_HALF - np.int64(i))
@@ -115,7 +85,7 @@ def sample_page(
     ``keys`` and ``order`` are room for one number a candidate.
     """
     add_gumbel(scores, n, stream, keys)
-    return highest_places(keys, n, page, order)
+    return top_places(keys, n, page, order)
 
 
 @summing_kernel

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["curves_png"]
 
 PANEL_INCHES: Final = (3.6, 2.5)
-LEGEND_LINE_INCHES: Final = 0.25
 DPI: Final = 150
 _DASHES: Final = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
 
@@ -35,7 +34,7 @@ def curves_png(grid: CurveGrid, title: str = "") -> bytes:
         for column, panel in enumerate(grid.panels):
             _draw(axes[row, column], grid, measure, panel)
     for column, panel in enumerate(grid.panels):
-        axes[0, column].set_title(panel, fontsize=10)
+        axes[0, column].set_title(grid.title(panel), fontsize=10)
         axes[-1, column].set_xlabel(grid.x_label)
     _add_legend(figure, grid, axes)
     if title:

@@ -21,7 +21,8 @@ def curves_html(grid: CurveGrid, title: str = "") -> str:
 
     n_rows, n_columns = len(grid.measures), len(grid.panels)
     figure = make_subplots(
-        n_rows, n_columns, shared_xaxes=True, shared_yaxes=True, column_titles=grid.panels,
+        n_rows, n_columns, shared_xaxes=True, shared_yaxes=True, 
+        column_titles=[grid.title(panel) for panel in grid.panels],
         horizontal_spacing=0.03, vertical_spacing=0.05,
     )  # fmt: skip
     for (measure, panel, system), line in grid.lines.items():

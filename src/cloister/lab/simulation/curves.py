@@ -19,6 +19,7 @@ Axis = Literal["rounds", "interactions"]
 
 MEASURES: Final = ("offline_ndcg", "online_ndcg", "offline_max_rr")
 MOST_POINTS: Final = 500  # a line of more cannot be told from this one on a screen
+LONGEST_TITLE: Final = 44  # characters over a panel
 
 # Okabe and Ito's colours, which the colour-blind can tell apart; black is left for text.
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A8A8A")
@@ -63,6 +64,11 @@ class CurveGrid(NamedTuple):
     def x_label(self) -> str:
         """Of the horizontal axis."""
         return "rounds" if self.x == "rounds" else "interactions (queries issued)"
+
+    def title(self, panel: str) -> str:
+        """Return the heading of a panel."""
+        whole = f"{self.panel_name.replace('_', ' ')}: {panel}"
+        return whole if len(whole) <= LONGEST_TITLE else f"{whole[: LONGEST_TITLE - 3]}..."
 
     def style(self, system: str) -> tuple[str, str]:
         """Return the colour and the dashes of a system's line."""
