@@ -20,7 +20,9 @@ def _show(result: dict[str, Any]) -> None:
 def bench(
     name: Annotated[
         str,
-        typer.Argument(help="startup, letor, measures, clicks, random, worlds, clinic, or all."),
+        typer.Argument(
+            help="startup, letor, measures, clicks, random, worlds, clinic, pdgd, or all."
+        ),
     ],
     as_json: JsonFlag = False,
 ) -> dict[str, Any]:

@@ -147,28 +147,31 @@ def _with_deviation(system: Result, figure: str) -> str:
 
 def _show_comparisons(result: Result) -> None:
     comparisons = result["comparisons"]
-    if not comparisons:
-        return
-    rows = [
-        [
-            one["system"], one["panel"], _words(one["figure"]), one["n_pairs"],
-            f"{one['difference']:+.4f}", _interval(one), _p_value(one),
-        ]
-        for one in comparisons
-    ]  # fmt: skip
-    headings = ["system", _words(result["panel"]), "figure", "pairs", "difference", "95 %", "p"]
-    table(f"against {comparisons[0]['baseline']}; p corrected (Bonferroni), * below 0.05",
-          headings, rows)  # fmt: skip
+    for figure in dict.fromkeys(one["figure"] for one in comparisons):
+        chosen = [one for one in comparisons if one["figure"] == figure]
+        title = (
+            f"{_words(figure)} against {chosen[0]['baseline']}\n"
+            "from, to: 95 % interval of five pairs or more; p corrected, * below 0.05"
+        )
+        names = ["system", _words(result["panel"]), "pairs", "by", "from", "to", "p"]
+        table(title, names, [_comparison_row(one) for one in chosen])
 
 
-def _interval(one: Result) -> str:
-    return "-" if one["low"] is None else f"{one['low']:+.4f} to {one['high']:+.4f}"
+def _comparison_row(one: Result) -> list[Any]:
+    differences = [_signed(one[name]) for name in ("difference", "low", "high")]
+    return [one["system"], one["panel"], one["n_pairs"], *differences, _p_value(one)]
+
+
+def _signed(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:+.4f}" if abs(value) < 1 else f"{value:+.2f}"
 
 
 def _p_value(one: Result) -> str:
     if one["p_corrected"] is None:
         return "-"
-    return f"{one['p_corrected']:.3g}{' *' if one['significant'] else '  '}"
+    return f"{one['p_corrected']:.2g}{' *' if one['significant'] else '  '}"
 
 
 def _words(name: str) -> str:

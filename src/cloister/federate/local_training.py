@@ -36,7 +36,8 @@ __all__ = ["LocalRule", "RoundSums", "train_clients"]
 Floats = NDArray[np.float32]
 
 PURPOSE: Final = 0x50444744  # "PDGD": keeps these streams apart from all others
-MOST_BLOCKS: Final = 256
+MOST_BLOCKS: Final = 64
+_LANES: Final = 16  # room for documents is a multiple: loops fill whole vector registers
 _32: Final = np.uint64(32)
 
 
@@ -84,10 +85,15 @@ class RoundSums(NamedTuple):
 
 
 class _Room(NamedTuple):
-    """Room to work in, for one block of clients."""
+    """Room to work in: for all blocks (with a first axis more), or for one.
+
+    It is made outside the parallel loop: arrays that are made inside count their references, and
+    each use of one would be an atomic operation.
+    """
 
     local: Floats
     difference: Floats
+    origin: Floats
     scaled: Floats
     scores: Floats
     keys: Floats
@@ -102,23 +108,49 @@ class _Room(NamedTuple):
     stream: NDArray[np.uint32]
 
 
-@kernel
-def _new_room(n_parameters: int, most_documents: int, page_length: int, n_hidden: int) -> _Room:
+def _new_rooms(
+    n_blocks: int, n_parameters: int, population: Population, shape: RankerShape
+) -> _Room:
+    width = max(n_parameters, population.arrays.features.shape[1])
+    documents = -(-population.most_documents // _LANES) * _LANES
+    shown, n_hidden = population.page_length, shape.n_hidden
     return _Room(
-        np.zeros(n_parameters, np.float32),
-        np.zeros(n_parameters, np.float32),
-        np.zeros(n_parameters, np.float32),
-        np.empty(most_documents, np.float32),
-        np.empty(most_documents, np.float32),
-        np.empty(page_length, np.int64),
-        np.empty(most_documents, np.int64),
-        np.empty(page_length, np.int8),
-        np.empty(page_length, np.bool_),
-        np.empty((2, page_length + 1), np.float64),
-        np.empty(page_length, np.float32),
-        np.empty((most_documents if n_hidden else 0, n_hidden), np.float32),
-        np.empty((page_length, n_hidden), np.float32),
-        np.empty(STREAM_WORDS, np.uint32),
+        np.zeros((n_blocks, width), np.float32),
+        np.zeros((n_blocks, width), np.float32),
+        np.empty((n_blocks, n_parameters), np.float32),
+        np.zeros((n_blocks, width), np.float32),
+        np.empty((n_blocks, documents), np.float32),
+        np.empty((n_blocks, documents), np.float32),
+        np.empty((n_blocks, shown), np.int64),
+        np.empty((n_blocks, documents), np.int64),
+        np.empty((n_blocks, shown), np.int8),
+        np.empty((n_blocks, shown), np.bool_),
+        np.empty((n_blocks, 2, shown + 1), np.float64),
+        np.empty((n_blocks, shown), np.float32),
+        np.empty((n_blocks, documents if n_hidden else 0, n_hidden), np.float32),
+        np.empty((n_blocks, shown, n_hidden), np.float32),
+        np.empty((n_blocks, STREAM_WORDS), np.uint32),
+    )
+
+
+@kernel
+def _room_of(rooms: _Room, block: int) -> _Room:
+    return _Room(
+        rooms.local[block],
+        rooms.difference[block],
+        rooms.origin[block],
+        rooms.scaled[block],
+        rooms.scores[block],
+        rooms.keys[block],
+        rooms.page[block],
+        rooms.order[block],
+        rooms.labels[block],
+        rooms.clicked[block],
+        rooms.masses[block],
+        rooms.coefficients[block],
+        rooms.hidden[block],
+        rooms.slopes[block],
+        rooms.stream[block],
     )
 
 
@@ -328,10 +360,9 @@ def _train_blocks(
     shape: RankerShape,
     pairs: PairRule,
     rule: LocalRule,
-    page_length: int,
-    most_documents: int,
     seed: np.uint64,
     round: int,
+    rooms: _Room,
     differences: NDArray[np.float64],
     online: NDArray[np.float64],
     updates: Floats,
@@ -352,10 +383,9 @@ def _train_blocks(
             shape,
             pairs,
             rule,
-            page_length,
-            most_documents,
             seed,
             round,
+            _room_of(rooms, block),
             differences[block],
             online[block],
             updates,
@@ -375,10 +405,9 @@ def _train_block(
     shape: RankerShape,
     pairs: PairRule,
     rule: LocalRule,
-    page_length: int,
-    most_documents: int,
     seed: np.uint64,
     round: int,
+    room: _Room,
     differences: NDArray[np.float64],
     online: NDArray[np.float64],
     updates: Floats,
@@ -386,9 +415,7 @@ def _train_block(
     """Train the participants ``start`` to ``stop``, one after the other, in the same room."""
     n_parameters = models.shape[1]
     shared = n_parameters - private.shape[1]
-    width = max(n_parameters, arrays.features.shape[1])
-    room = _new_room(width, most_documents, page_length, shape.n_hidden)
-    origin = np.empty(n_parameters, np.float32)
+    origin = room.origin
     for index in range(start, stop):
         client = participants[index]
         model = model_of_client[client] if len(model_of_client) else 0
@@ -472,10 +499,9 @@ def train_clients(
         shape,
         pairs,
         rule,
-        population.page_length,
-        -(-population.most_documents // 16) * 16,
         key,
         number,
+        _new_rooms(n_blocks, n_parameters, population, shape),
         differences,
         online,
         np.empty((0, n_parameters), np.float32) if updates is None else updates,

@@ -25,7 +25,7 @@ from cloister.core.kernel import inline_kernel, kernel
 from cloister.core.settings import Settings
 from cloister.rank.linear import add_linear_gradient
 from cloister.rank.mlp import add_mlp_gradient, score_mlp
-from cloister.rank.plackett_luce import log_mass_of_rest
+from cloister.rank.plackett_luce import mass_of_rest
 from cloister.rank.ranker import Ranker
 
 __all__ = ["PairRule", "PdgdSettings", "click_gradient", "pair_coefficients"]
@@ -116,23 +116,37 @@ def pair_coefficients(
         coefficients[p] = np.float32(0.0)
     if considered < 2:
         return 0
-    rest = log_mass_of_rest(scores, n, page, room) if rule.over_candidates else -np.inf
-    reference = scores[page[0]]
+    top = page[:considered]
+    # The mass of all that is not among them, total times exp(highest), enters as one number.
+    if rule.over_candidates:
+        highest, total = mass_of_rest(scores, n, top, room)
+    else:
+        highest, total = _mass_of(scores, page[considered:])
+    reference = scores[top[0]]
     lowest = reference
-    for p in range(1, considered):
-        reference = max(reference, scores[page[p]])
-        lowest = min(lowest, scores[page[p]])
-    # A mass beyond the pairs may be far larger than all of theirs.
-    largest = rest
-    for p in range(considered, shown):
-        largest = max(largest, np.float64(scores[page[p]]))
+    for place in top:
+        reference = max(reference, scores[place])
+        lowest = min(lowest, scores[place])
     # Products of so many masses, each within exp(-widest) to exp(widest), stay finite and not 0.
     widest = min(_WIDEST, 650.0 / (considered + 1))
-    if lowest - reference > -widest and largest - reference < widest:
-        _by_masses(scores, page, clicked, considered, reference, rest, masses, coefficients)
+    beyond = highest + math.log(total) if total > 0.0 else -np.inf
+    if lowest - reference > -widest and beyond - reference < widest:
+        _by_masses(scores, top, clicked, reference, beyond, masses, coefficients)
     else:
-        _by_logarithms(scores, page, clicked, considered, rest, masses, coefficients)
+        _by_logarithms(scores, top, clicked, beyond, masses, coefficients)
     return considered
+
+
+@kernel
+def _mass_of(scores: Floats, places: NDArray[np.int64]) -> tuple[float, float]:
+    """Return the mass of a few candidates, as `mass_of_rest` does."""
+    highest = -np.inf
+    for place in places:
+        highest = max(highest, np.float64(scores[place]))
+    total = 0.0
+    for place in places:
+        total += math.exp(np.float64(scores[place]) - highest)
+    return highest, total
 
 
 @kernel
@@ -140,16 +154,16 @@ def _by_masses(
     scores: Floats,
     page: NDArray[np.int64],
     clicked: NDArray[np.bool_],
-    considered: int,
     reference: np.float32,
-    rest: float,
+    beyond: float,
     room: NDArray[np.float64],
     coefficients: Floats,
 ) -> None:
     """Find the weights from masses relative to the largest score among the pairs."""
-    mass, tail = room[0], room[1]  # tail[p]: masses from place p to the end, and the rest
-    tail[len(page)] = math.exp(rest - reference)
-    for p in range(len(page) - 1, -1, -1):
+    mass, tail = room[0], room[1]  # tail[p]: masses from place p on, and all beyond
+    considered = len(page)
+    tail[considered] = math.exp(beyond - np.float64(reference))
+    for p in range(considered - 1, -1, -1):
         mass[p] = math.exp(np.float64(scores[page[p]]) - np.float64(reference))
         tail[p] = tail[p + 1] + mass[p]
     for a in range(considered):
@@ -191,15 +205,15 @@ def _by_logarithms(
     scores: Floats,
     page: NDArray[np.int64],
     clicked: NDArray[np.bool_],
-    considered: int,
-    rest: float,
+    beyond: float,
     room: NDArray[np.float64],
     coefficients: Floats,
 ) -> None:
     """Find the weights where masses would leave double precision."""
     score, log_tail = room[0], room[1]
-    log_tail[len(page)] = rest
-    for p in range(len(page) - 1, -1, -1):
+    considered = len(page)
+    log_tail[considered] = beyond
+    for p in range(considered - 1, -1, -1):
         score[p] = np.float64(scores[page[p]])
         log_tail[p] = _log_add(log_tail[p + 1], score[p])
     for a in range(considered):

@@ -21,6 +21,7 @@ __all__ = [
     "add_gumbel",
     "draw_page",
     "log_mass_of_rest",
+    "mass_of_rest",
     "sample_page",
     "top_places",
 ]
@@ -89,8 +90,14 @@ def sample_page(
 
 
 @summing_kernel
-def log_mass_of_rest(scores: Floats, n: int, page: NDArray[np.int64], room: Floats) -> float:
-    """Return the log of the sum of exp(score) over the candidates that are not on the page."""
+def mass_of_rest(
+    scores: Floats, n: int, page: NDArray[np.int64], room: Floats
+) -> tuple[float, float]:
+    """Return the mass of the candidates that are not on the page, as two numbers.
+
+    They are the highest of their scores and the sum of exp(score - highest): the mass is the sum
+    times exp(highest). Without such candidates they are minus infinity and 0.
+    """
     for i in range(n):
         room[i] = scores[i]
     for place in page:
@@ -99,11 +106,18 @@ def log_mass_of_rest(scores: Floats, n: int, page: NDArray[np.int64], room: Floa
     for i in range(n):
         highest = max(highest, room[i])
     if highest == np.float32(-np.inf):
-        return -np.inf
+        return -np.inf, 0.0
     total = np.float32(0.0)
     for i in range(n):
         total += exp32(room[i] - highest)
-    return float(np.float64(highest) + np.log(np.float64(total)))
+    return float(highest), float(total)
+
+
+@kernel
+def log_mass_of_rest(scores: Floats, n: int, page: NDArray[np.int64], room: Floats) -> float:
+    """Return the log of the sum of exp(score) over the candidates that are not on the page."""
+    highest, total = mass_of_rest(scores, n, page, room)
+    return float(highest + np.log(total)) if total > 0.0 else -np.inf
 
 
 def draw_page(scores: NDArray[Any], k: int, *, stream: NDArray[np.uint32]) -> NDArray[np.int64]:

@@ -22,7 +22,7 @@ __all__ = ["Timing", "machine", "run_benchmark", "select", "timed"]
 Advance = Callable[[int, int], None]
 Figures = dict[str, Any]
 
-NAMES: Final = ("startup", "letor", "measures", "clicks", "random", "worlds", "clinic")
+NAMES: Final = ("startup", "letor", "measures", "clicks", "random", "worlds", "clinic", "pdgd")
 
 
 def select(name: str) -> tuple[str, ...]:

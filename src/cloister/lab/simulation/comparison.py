@@ -13,6 +13,7 @@ from cloister.measure.significance import paired_t_test
 
 __all__ = ["COMPARED", "SystemComparison", "compare_systems"]
 
+FEWEST_PAIRS: Final = 5  # for an interval: three pairs have ten distinct resamples, five have 126
 COMPARED: Final = ("offline_ndcg@10", "online_ndcg@10")  # at the end; discounted over rounds
 
 
@@ -30,7 +31,8 @@ class SystemComparison(NamedTuple):
     difference
         Mean of the system's values less the baseline's.
     low, high
-        Its bootstrap interval at 95 %; None with fewer than two pairs.
+        Its bootstrap interval at 95 %; None with fewer than five pairs, of which it would be far
+        too narrow.
     p_value, p_corrected
         Of the two-tailed paired t-test, and times the number of comparisons of the same figure
         (Bonferroni); None with fewer than two pairs.
@@ -92,11 +94,12 @@ def compare_systems(
         if name != baseline
     ]
     compared = [pair for pair in pairs if pair.system_runs]
-    return [
+    rows = (
         _compare(figure, pair, baseline, n_comparisons=len(compared))
         for figure in figures
         for pair in compared
-    ]
+    )
+    return [row for row in rows if row is not None]
 
 
 def _paired(
@@ -109,27 +112,27 @@ def _paired(
     return _Pairs(panel, name, [of_system[key] for key in both], [of_baseline[key] for key in both])
 
 
-def _compare(figure: str, pairs: _Pairs, baseline: str, *, n_comparisons: int) -> SystemComparison:
-    values = [_value(run, figure) for run in pairs.system_runs]
-    base = [_value(run, figure) for run in pairs.baseline_runs]
-    names = (figure, pairs.panel, pairs.system, baseline, len(values))
-    if len(values) < 2:
-        return SystemComparison(*names, values[0] - base[0], None, None, None, None, False)
-    test = paired_t_test(values, base, n_comparisons=n_comparisons)
-    interval = mean_difference_interval(
-        values, base, rng=stream(0, "comparison", figure, pairs.panel, pairs.system, baseline)
-    )
+def _compare(
+    figure: str, pairs: _Pairs, baseline: str, *, n_comparisons: int
+) -> SystemComparison | None:
+    """Compare one system on one figure; None where no pair has it."""
+    told = [
+        (run.summary.get(figure), other.summary.get(figure))
+        for run, other in zip(pairs.system_runs, pairs.baseline_runs, strict=True)
+    ]
+    kept = [(value, base) for value, base in told if value is not None and base is not None]
+    if not kept:
+        return None
+    values, bases = zip(*kept, strict=True)
+    names = (figure, pairs.panel, pairs.system, baseline, len(kept))
+    if len(kept) < 2:
+        return SystemComparison(*names, values[0] - bases[0], None, None, None, None, False)
+    test = paired_t_test(values, bases, n_comparisons=n_comparisons)
+    low, high = None, None
+    if len(kept) >= FEWEST_PAIRS:
+        rng = stream(0, "comparison", figure, pairs.panel, pairs.system, baseline)
+        interval = mean_difference_interval(values, bases, rng=rng)
+        low, high = interval.low, interval.high
     return SystemComparison(
-        *names,
-        test.mean_difference,
-        interval.low,
-        interval.high,
-        test.p_value,
-        test.p_corrected,
-        test.significant,
+        *names, test.mean_difference, low, high, test.p_value, test.p_corrected, test.significant
     )
-
-
-def _value(run: KeptRun, figure: str) -> float:
-    value = run.summary[figure]
-    return float("nan") if value is None else float(value)

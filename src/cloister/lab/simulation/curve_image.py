@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["curves_png"]
 
 PANEL_INCHES: Final = (3.6, 2.5)
+CHARACTER_INCHES: Final = 0.08  # of the legend's font, about
+LEGEND_LINE_INCHES: Final = 0.2
 DPI: Final = 150
 _DASHES: Final = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
 
@@ -27,7 +31,9 @@ def curves_png(grid: CurveGrid, title: str = "") -> bytes:
 
     n_rows, n_columns = len(grid.measures), len(grid.panels)
     width = max(PANEL_INCHES[0] * n_columns + 0.4, 5.0)
-    figure = Figure(figsize=(width, PANEL_INCHES[1] * n_rows + 0.8), layout="constrained")
+    n_lines = math.ceil(len(grid.systems) / _legend_columns(grid.systems, width))
+    height = PANEL_INCHES[1] * n_rows + LEGEND_LINE_INCHES * n_lines + 0.6
+    figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(n_rows, n_columns, sharex=True, sharey="row", squeeze=False)
     for row, measure in enumerate(grid.measures):
         axes[row, 0].set_ylabel(grid.labels.get(measure, measure))
@@ -84,16 +90,19 @@ def _add_legend(figure: Figure, grid: CurveGrid, axes: Any) -> None:
     for each in axes.flat:
         handles, labels = each.get_legend_handles_labels()
         found |= dict(zip(labels, handles, strict=True))
-    n_runs = sorted({line.n_runs for line in grid.lines.values()})
-    runs = f"{n_runs[0]}" if len(n_runs) == 1 else f"{n_runs[0]} to {n_runs[-1]}"
-    band = "; bands: one standard deviation" if n_runs[-1] > 1 else ""
     figure.legend(
         [found[system] for system in grid.systems],
         grid.systems,
         loc="outside lower center",
-        ncols=min(len(grid.systems), max(1, 2 * len(grid.panels))),
+        ncols=_legend_columns(grid.systems, figure.get_figwidth()),
         frameon=False,
         fontsize=9,
-        title=f"mean of {runs} runs a line{band}" if n_runs[-1] > 1 else None,
+        title=grid.note or None,
         title_fontsize=8,
     )
+
+
+def _legend_columns(names: Sequence[str], width_inches: float) -> int:
+    """Return how many names fit side by side."""
+    each = 0.6 + CHARACTER_INCHES * max(map(len, names))
+    return max(1, min(len(names), int(width_inches / each)))

@@ -12,6 +12,8 @@ __all__ = ["curves_html"]
 
 PANEL_PIXELS: Final = (360, 260)
 MARGIN_PIXELS: Final = 190
+# The bar has no button that would send the figures to somebody's server.
+_CONFIG: Final = {"displaylogo": False, "showSendToCloud": False, "plotlyServerURL": ""}
 
 
 def curves_html(grid: CurveGrid, title: str = "") -> str:
@@ -21,7 +23,7 @@ def curves_html(grid: CurveGrid, title: str = "") -> str:
 
     n_rows, n_columns = len(grid.measures), len(grid.panels)
     figure = make_subplots(
-        n_rows, n_columns, shared_xaxes=True, shared_yaxes=True, 
+        n_rows, n_columns, shared_xaxes=True, shared_yaxes=True,
         column_titles=[grid.title(panel) for panel in grid.panels],
         horizontal_spacing=0.03, vertical_spacing=0.05,
     )  # fmt: skip
@@ -32,17 +34,19 @@ def curves_html(grid: CurveGrid, title: str = "") -> str:
             figure.add_trace(graph_objects.Scatter(trace), **place)
     for row, measure in enumerate(grid.measures, 1):
         figure.update_yaxes(title_text=grid.labels.get(measure, measure), row=row, col=1)
+    figure.update_xaxes(rangemode="tozero", showline=True, linecolor="#888888")
+    figure.update_yaxes(showline=True, linecolor="#888888", nticks=8)
     figure.update_xaxes(title_text=grid.x_label, row=n_rows)
     figure.update_layout(
-        title=title or None,
+        title={"text": title or "Learning curves", "subtitle": {"text": grid.note}},
         template="plotly_white",
         width=max(PANEL_PIXELS[0] * n_columns + 120, 700),
         height=PANEL_PIXELS[1] * n_rows + MARGIN_PIXELS,
-        legend={"orientation": "h", "yanchor": "top", "y": -0.12},
+        legend={"orientation": "h", "yanchor": "top", "y": -0.1},
         hovermode="x unified",
+        margin={"t": 120},
     )
-    config = {"displaylogo": False, "responsive": True}
-    page: str = figure.to_html(include_plotlyjs=True, full_html=True, config=config)
+    page: str = figure.to_html(include_plotlyjs=True, full_html=True, config=_CONFIG)
     return page
 
 

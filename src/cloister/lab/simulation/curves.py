@@ -70,6 +70,15 @@ class CurveGrid(NamedTuple):
         whole = f"{self.panel_name.replace('_', ' ')}: {panel}"
         return whole if len(whole) <= LONGEST_TITLE else f"{whole[: LONGEST_TITLE - 3]}..."
 
+    @property
+    def note(self) -> str:
+        """What lines and bands are; empty where each line is one run."""
+        counts = sorted({line.n_runs for line in self.lines.values()})
+        if counts[-1] == 1:
+            return ""
+        runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        return f"mean of {runs} runs a line; bands: one standard deviation"
+
     def style(self, system: str) -> tuple[str, str]:
         """Return the colour and the dashes of a system's line."""
         position = self.systems.index(system)

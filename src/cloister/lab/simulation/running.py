@@ -83,13 +83,14 @@ def run_grid(
                 rename_run(folder, kept, system=run.system, position=position)
         processes, share = _shares(len(jobs), workers, threads)
         progress = _Progress([run.settings.rounds for run in runs], jobs, advance)
-        failures: list[RunFailure] = []
+        failures: dict[int, RunFailure] = {}
         with closing(_events(jobs, folder, processes, share, progress)) as events:
             for event in events:
                 progress.tell(event)
                 if event.failure is not None:
-                    failures.append(event.failure)
-    return GridOutcome(len(jobs) - len(failures), len(runs) - len(jobs), tuple(failures))
+                    failures[event.job.position] = event.failure
+    failed = tuple(failures[position] for position in sorted(failures))
+    return GridOutcome(len(jobs) - len(failed), len(runs) - len(jobs), failed)
 
 
 def _described(experiment: Experiment) -> bytes:

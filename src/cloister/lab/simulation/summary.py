@@ -71,8 +71,8 @@ def write_summary(
     columns = {name: [row[name] for row in rows] for name in rows[0]}
     write_aside(folder, folder / "summary.parquet", parquet_bytes(columns, about))
     compared = [comparison._asdict() for comparison in comparisons]
-    text = json.dumps(about | {"comparisons": compared, "runs": rows}, indent=1) + "\n"
-    write_aside(folder, folder / "summary.json", text.encode())
+    text = json.dumps(about | {"comparisons": compared, "runs": rows}, indent=1, allow_nan=False)
+    write_aside(folder, folder / "summary.json", f"{text}\n".encode())
     return [folder / "summary.parquet", folder / "summary.json"]
 
 

@@ -34,8 +34,8 @@ Panels = dict[str, dict[str, list[Run]]]
 def by_panel_and_system(runs: Sequence[Run], panel: str = "click_model") -> Panels[Run]:
     """Group runs by the value of one setting, and within that by system.
 
-    A system is named by its variant, or else by its method, and by those settings that vary among
-    the runs of that name.
+    A system is named by its variant and by those settings that vary among the runs of that name;
+    where neither tells anything, by its method.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def by_panel_and_system(runs: Sequence[Run], panel: str = "click_model") -> Pane
     ...                                vary={"ranker": ["linear", "mlp"]}))
     >>> for value, systems in by_panel_and_system(runs).items():
     ...     print(value, {name: len(group) for name, group in systems.items()})
-    perfect {'fpdgd, ranker linear': 3, 'fpdgd, ranker mlp': 3}
+    perfect {'ranker linear': 3, 'ranker mlp': 3}
     """
     names = _system_names(runs, panel)
     panels: Panels[Run] = {}
@@ -89,10 +89,14 @@ def _system_names(runs: Sequence[NamedRun], panel: str) -> list[str]:
 
 def _system_name(run: NamedRun, fields: Sequence[str]) -> str:
     """Join the variant's name, or else the method, and the values that tell it from others."""
-    if not run.system:
-        fields = [field for field in fields if field != "method"]
-    values = [f"{_words(field)} {shown(field, getattr(run.settings, field))}" for field in fields]
-    return ", ".join([run.system or run.settings.method, *values])
+    settings = run.settings
+    values = [f"{_words(f)} {shown(f, getattr(settings, f))}" for f in fields if f != "method"]
+    if run.system:
+        method = [settings.method] if "method" in fields else []
+        values = [run.system, *method, *values]
+    elif "method" in fields or not values:
+        values = [settings.method, *values]
+    return ", ".join(values)
 
 
 def _words(field: str) -> str:

@@ -59,6 +59,10 @@ def do_job(
         write_run(folder, result, system=job.run.system, position=job.position)
     except CloisterError as error:
         return RunFailure(job.run, error.message, error.remedy)
+    except OSError as error:  # the machine's word, not a defect of ours
+        place = f"{error.filename}: " if error.filename else ""
+        remedy = "see that the place exists, may be used and has room"
+        return RunFailure(job.run, f"{place}{error.strerror or error}", remedy)
     except MemoryError:
         return RunFailure(job.run, "not enough memory", "use fewer workers, or smaller settings")
     except Exception as error:
