@@ -68,7 +68,10 @@ def _asked_for(params: dict[str, Any], given: dict[str, Any]) -> Experiment:
         name: params[name] for name in ("baseline", "panel") if params[name] is not None
     }
     if params["vary"]:
-        changes["vary"] = experiment.vary | dict(map(_varied, params["vary"]))
+        varied = dict(map(_varied, params["vary"]))
+        if twice := sorted(varied.keys() & given.keys()):
+            raise SettingsError("given with --vary as well", where=twice[0], remedy="give one")
+        changes["vary"] = experiment.vary | varied
     if params["seeds"]:
         changes["seeds"] = _numbers("--seeds", params["seeds"], count=True)
     if params["folds"]:

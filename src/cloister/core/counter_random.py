@@ -24,6 +24,7 @@ from cloister.core.random import whole_number
 
 __all__ = [
     "checked_stream",
+    "draw_below",
     "fill_uniform",
     "new_stream",
     "next_uniform",
@@ -140,6 +141,18 @@ def next_word(state: NDArray[np.uint32]) -> Word:
         used = np.uint32(0)
     state[_USED] = used + np.uint32(1)
     return state[_BLOCK + used]
+
+
+@kernel
+def draw_below(state: NDArray[np.uint32], n: int) -> Any:
+    """Draw a whole number from 0 to n - 1; the bias is below n / 2^32.
+
+    Examples
+    --------
+    >>> 0 <= draw_below(new_stream(7), 10) < 10
+    True
+    """
+    return np.int64((np.uint64(next_word(state)) * np.uint64(n)) >> _32)
 
 
 @inline_kernel

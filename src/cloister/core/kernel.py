@@ -87,7 +87,7 @@ def _watch_sources(compiled: Any) -> None:
     for value in function.__globals__.values():
         sources |= getattr(value, "kernel_sources", frozenset())
     compiled.kernel_sources = frozenset(sources)
-    index = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    index: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if hasattr(index, "_source_stamp"):
         index._source_stamp = tuple((path, *_stamp(path)) for path in sorted(sources))
 

@@ -82,8 +82,11 @@ class ClusteredFPDGD:
         self.population = population
         self.settings = settings or FpdgdSettings()
         self.clustering = clustering or ClusteringSettings()
-        if self.settings.private_layer or self.settings.aggregation != "mean":
-            raise SettingsError("takes FPDGD's plain mean, no private layer", where="clustered")
+        unfit = self.settings.private_layer or self.settings.paper_noise is not None
+        if unfit or self.settings.aggregation != "mean":
+            raise SettingsError(
+                "takes FPDGD's plain mean: no private layer, no noise", where="clustered"
+            )
         self.seed = seed
         self.splits: list[Split] = []
         self._first = ranker

@@ -19,30 +19,33 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from cloister.core.counter_random import STREAM_WORDS, checked_stream, start_stream
+from cloister.core.counter_random import STREAM_WORDS, checked_stream, draw_below, start_stream
 from cloister.core.errors import DataError, SettingsError
 from cloister.core.kernel import kernel, parallel_kernel
 from cloister.core.random import whole_number
-from cloister.data.clicks import StackedTables, draw_clicks
+from cloister.data.clicks import StackedTables
 from cloister.data.partitions import FlatViews
+from cloister.federate.browsing import (
+    click_on_page,
+    draw_entry,
+    grades_of_page,
+    record_page,
+    score_entry,
+)
 from cloister.federate.learner import ClientRankers, RoundOutcome
 from cloister.federate.participation import draw_participants
 from cloister.federate.population import Population, PopulationArrays
-from cloister.measure.ndcg import ndcg_of_page
 from cloister.rank.evolution_strategies import (
     AdamState,
     EvolutionEpsilon,
     EvolutionSettings,
     adam_step,
-    draw_below,
     evolution_epsilon,
     fill_perturbation,
     randomised_response,
     reward_signal,
     stochastic_level,
 )
-from cloister.rank.linear import score_linear
-from cloister.rank.mlp import score_mlp
 from cloister.rank.plackett_luce import top_places
 from cloister.rank.ranker import Ranker, RankerShape
 
@@ -63,7 +66,9 @@ class EvolutionStrategies:
     population
         The clients.
     ranker
-        Where training begins; a linear one may begin with zero weights.
+        Where training begins. The public code begins with zeros, for a neural ranker too: a
+        perturbation then decides the ranking, while it hardly moves random weights far larger
+        than sigma.
     settings
         How it learns, and how rewards are privatised.
     queries_per_round
@@ -353,72 +358,17 @@ def _interact(
 ) -> float:
     """Let a client search once with ``room.model`` and click; return the privatised reward."""
     views = arrays.views
-    start = views.holding_bounds[views.holding[client]]
-    stop = views.holding_bounds[views.holding[client] + 1]
-    entry = start + draw_below(room.stream, stop - start)
+    entry = draw_entry(views, client, room.stream)
     first = views.starts[entry]
     n = views.stops[entry] - first
-    _score(arrays, shape, first, n, room)
+    score_entry(arrays, shape, room.model, first, n, room.hidden, room.scores)
     shown = top_places(room.scores, n, room.page, room.order)
     _shuffle_ties(room.scores, n, room.page, shown, room.stream, room.order)
-    label_set = views.label_set[client]
-    for p in range(shown):
-        place = first + room.page[p]
-        row = place if len(views.rows) == 0 else views.rows[place]
-        room.labels[p] = views.labels[label_set, row]
-    ndcg = ndcg_of_page(room.labels, shown, shown, arrays.ideals[label_set, entry])
-    last = _click(arrays, client, shown, room)
-    rank = 0  # of the highest click
-    for p in range(last, -1, -1):
-        if room.clicked[p]:
-            rank = p + 1
-            online[2] += 1.0
-    online[0] += ndcg
-    online[1] += 1.0 / rank if rank > 0 else 0.0
+    grades_of_page(views, client, first, room.page, shown, room.labels)
+    last = click_on_page(arrays, client, room.labels, shown, room.stream, room.clicked)
+    ideal = arrays.ideals[views.label_set[client], entry]
+    ndcg, rank = record_page(room.labels, shown, ideal, room.clicked, last, online)
     return _reward(ndcg, rank, rule, values, room.stream)
-
-
-@kernel
-def _score(arrays: PopulationArrays, shape: RankerShape, first: int, n: int, room: _Room) -> None:
-    rows = arrays.views.rows
-    if shape.n_hidden == 0:
-        score_linear(room.model, arrays.features, rows, first, n, room.scores)
-    else:
-        score_mlp(
-            room.model,
-            shape.n_features,
-            shape.n_hidden,
-            shape.activation,
-            arrays.features,
-            rows,
-            first,
-            n,
-            room.hidden,
-            room.scores,
-        )
-
-
-@kernel
-def _click(arrays: PopulationArrays, client: int, shown: int, room: _Room) -> int:
-    """Draw the clicks of one of the client's click models; return the place of the last."""
-    views = arrays.views
-    start = views.model_bounds[views.behaviour[client]]
-    stop = views.model_bounds[views.behaviour[client] + 1]
-    model = len(arrays.clicks.click) - 1
-    if stop - start == 1:
-        model = int(views.models[start])
-    elif stop > start:
-        model = int(views.models[start + draw_below(room.stream, stop - start)])
-    return draw_clicks(
-        room.labels,
-        shown,
-        arrays.clicks.click[model],
-        arrays.clicks.stop[model],
-        arrays.clicks.stop_at_each[model],
-        arrays.clicks.examination[model],
-        room.stream,
-        room.clicked,
-    )
 
 
 @kernel

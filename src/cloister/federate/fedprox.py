@@ -16,16 +16,23 @@ __all__ = ["pull_back"]
 
 @kernel
 def pull_back(
-    local: NDArray[np.float32], origin: NDArray[np.float32], rate_times_mu: np.float32
+    local: NDArray[np.float32],
+    before: NDArray[np.float32],
+    origin: NDArray[np.float32],
+    rate_times_mu: np.float32,
 ) -> None:
-    """Take the proximal term's step, inside a kernel: local -= rate * mu * (local - origin).
+    """Take the proximal term's part of a step, inside a kernel.
+
+    ``local`` has taken the gradient's part already; the term is that of ``before``, where the step
+    began: local -= rate * mu * (before - origin).
 
     Examples
     --------
-    >>> local = np.array([2.0, 1.0], np.float32)
-    >>> pull_back(local, np.array([0.0, 1.0], np.float32), np.float32(0.25))
+    >>> before, origin = np.array([2.0, 1.0], np.float32), np.array([0.0, 1.0], np.float32)
+    >>> local = before + np.float32(0.5)
+    >>> pull_back(local, before, origin, np.float32(0.25))
     >>> local
-    array([1.5, 1. ], dtype=float32)
+    array([2. , 1.5], dtype=float32)
     """
     for i in range(len(origin)):
-        local[i] -= rate_times_mu * (local[i] - origin[i])
+        local[i] -= rate_times_mu * (before[i] - origin[i])

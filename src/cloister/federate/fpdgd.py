@@ -58,8 +58,8 @@ class FpdgdSettings(Settings):
 
     @model_validator(mode="after")
     def _noise_fits(self) -> Self:
-        if self.paper_noise and self.aggregation == "sum":
-            raise ValueError("paper_noise is for the mean of clients' weights")
+        if self.paper_noise and (self.aggregation == "sum" or self.private_layer):
+            raise ValueError("paper_noise is for the mean of clients' whole weights")
         return self
 
 

@@ -17,16 +17,22 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from cloister.core.counter_random import STREAM_WORDS, checked_stream, next_word, start_stream
+from cloister.core.counter_random import STREAM_WORDS, checked_stream, start_stream
 from cloister.core.errors import SettingsError
 from cloister.core.kernel import kernel, parallel_kernel
-from cloister.data.clicks import StackedTables, draw_clicks
+from cloister.data.clicks import StackedTables
 from cloister.data.partitions import FlatViews
+from cloister.federate.browsing import (
+    click_on_page,
+    draw_entry,
+    grades_of_page,
+    record_page,
+    score_entry,
+)
 from cloister.federate.fedprox import pull_back
 from cloister.federate.population import Population, PopulationArrays
-from cloister.measure.ndcg import ndcg_of_page
-from cloister.rank.linear import add_linear_gradient, score_linear
-from cloister.rank.mlp import add_mlp_gradient, score_mlp
+from cloister.rank.linear import add_linear_gradient
+from cloister.rank.mlp import add_mlp_gradient
 from cloister.rank.pdgd import PairRule, pair_coefficients
 from cloister.rank.plackett_luce import sample_page
 from cloister.rank.ranker import RankerShape
@@ -38,7 +44,6 @@ Floats = NDArray[np.float32]
 PURPOSE: Final = 0x50444744  # "PDGD": keeps these streams apart from all others
 MOST_BLOCKS: Final = 64
 _LANES: Final = 16  # room for documents is a multiple: loops fill whole vector registers
-_32: Final = np.uint64(32)
 
 
 class LocalRule(NamedTuple):
@@ -94,6 +99,7 @@ class _Room(NamedTuple):
     local: Floats
     difference: Floats
     origin: Floats
+    before: Floats
     scaled: Floats
     scores: Floats
     keys: Floats
@@ -118,6 +124,7 @@ def _new_rooms(
         np.zeros((n_blocks, width), np.float32),
         np.zeros((n_blocks, width), np.float32),
         np.empty((n_blocks, n_parameters), np.float32),
+        np.empty((n_blocks, n_parameters), np.float32),
         np.zeros((n_blocks, width), np.float32),
         np.empty((n_blocks, documents), np.float32),
         np.empty((n_blocks, documents), np.float32),
@@ -139,6 +146,7 @@ def _room_of(rooms: _Room, block: int) -> _Room:
         rooms.local[block],
         rooms.difference[block],
         rooms.origin[block],
+        rooms.before[block],
         rooms.scaled[block],
         rooms.scores[block],
         rooms.keys[block],
@@ -152,12 +160,6 @@ def _room_of(rooms: _Room, block: int) -> _Room:
         rooms.slopes[block],
         rooms.stream[block],
     )
-
-
-@kernel
-def _draw_below(stream: NDArray[np.uint32], n: int) -> int:
-    """Draw a number from 0 to n - 1; the bias is below n / 2^32."""
-    return int((np.uint64(next_word(stream)) * np.uint64(n)) >> _32)
 
 
 @kernel
@@ -178,45 +180,18 @@ def _interact(
         The place of the query's first document, and how many documents of the page have a weight.
     """
     views = arrays.views
-    start = views.holding_bounds[views.holding[client]]
-    stop = views.holding_bounds[views.holding[client] + 1]
-    entry = start + _draw_below(room.stream, stop - start)
+    entry = draw_entry(views, client, room.stream)
     first = views.starts[entry]
     n = views.stops[entry] - first
-    if shape.n_hidden == 0:
-        weights = _in_units_of(arrays.units, parameters, room.scaled)
-        score_linear(weights, arrays.features, views.rows, first, n, room.scores)
-    else:
-        score_mlp(
-            parameters,
-            shape.n_features,
-            shape.n_hidden,
-            shape.activation,
-            arrays.features,
-            views.rows,
-            first,
-            n,
-            room.hidden,
-            room.scores,
-        )
+    weights = _in_units_of(arrays.units, parameters, room.scaled)
+    score_entry(arrays, shape, weights, first, n, room.hidden, room.scores)
     shown = sample_page(room.scores, n, room.stream, room.keys, room.page, room.order)
-    label_set = views.label_set[client]
-    for p in range(shown):
-        place = first + room.page[p]
-        room.labels[p] = views.labels[
-            label_set, place if len(views.rows) == 0 else views.rows[place]
-        ]
-    last = _click(arrays, client, shown, room)
-    online[0] += ndcg_of_page(room.labels, shown, shown, arrays.ideals[label_set, entry])
+    grades_of_page(views, client, first, room.page, shown, room.labels)
+    last = click_on_page(arrays, client, room.labels, shown, room.stream, room.clicked)
+    ideal = arrays.ideals[views.label_set[client], entry]
+    record_page(room.labels, shown, ideal, room.clicked, last, online)
     if last < 0:
         return first, 0
-    for p in range(last + 1):
-        if room.clicked[p]:
-            online[2] += 1.0
-    top = 0
-    while not room.clicked[top]:
-        top += 1
-    online[1] += 1.0 / (top + 1)
     considered = pair_coefficients(
         room.scores,
         n,
@@ -242,29 +217,6 @@ def _in_units_of(units: Floats, weights: Floats, scaled: Floats) -> Floats:
 
 
 @kernel
-def _click(arrays: PopulationArrays, client: int, shown: int, room: _Room) -> int:
-    """Draw the clicks of one of the client's click models; return the place of the last."""
-    views = arrays.views
-    start = views.model_bounds[views.behaviour[client]]
-    stop = views.model_bounds[views.behaviour[client] + 1]
-    model = len(arrays.clicks.click) - 1
-    if stop - start == 1:
-        model = int(views.models[start])
-    elif stop > start:
-        model = int(views.models[start + _draw_below(room.stream, stop - start)])
-    return draw_clicks(
-        room.labels,
-        shown,
-        arrays.clicks.click[model],
-        arrays.clicks.stop[model],
-        arrays.clicks.stop_at_each[model],
-        arrays.clicks.examination[model],
-        room.stream,
-        room.clicked,
-    )
-
-
-@kernel
 def _train_client(
     arrays: PopulationArrays,
     client: int,
@@ -282,20 +234,22 @@ def _train_client(
     ``room.local`` is the client's copy, equal to ``origin`` when this begins. With ``one_step`` it
     stays so, and gradients are added to ``room.difference`` alone.
     """
-    local, difference = room.local, room.difference
+    local, difference, before = room.local, room.difference, room.before
     if rule.one_step:
         difference[:] = np.float32(0.0)
     rate = rule.learning_rate * rule.decay**steps_before
     for _ in range(n_steps):
         first, considered = _interact(arrays, client, local, shape, pairs, room, online)
         if rule.proximal > 0.0:
-            pull_back(local, origin, np.float32(rate * rule.proximal))
+            before[:] = local[: len(origin)]
         page = room.page[:considered]
         coefficients = room.coefficients[:considered]
         for p in range(considered):
             coefficients[p] *= np.float32(rate)
         target = difference if rule.one_step else local
         _add_gradient(target, local, arrays, shape, first, page, coefficients, room)
+        if rule.proximal > 0.0:
+            pull_back(local, before, origin, np.float32(rate * rule.proximal))
         rate *= rule.decay
     if not rule.one_step:
         scale = _clipping(local[: len(origin)], rule.clip_norm)

@@ -167,7 +167,8 @@ def _in_half_precision(
 
 def _check_finite(features: NDArray[Any]) -> None:
     if (row := _first_not_finite(features)) >= 0:
-        column = int(np.flatnonzero(~np.isfinite(features[row].astype(np.float32)))[0])
+        with np.errstate(over="ignore"):
+            column = int(np.flatnonzero(~np.isfinite(features[row].astype(np.float32)))[0])
         raise DataError(
             f"the value is not finite in single precision ({features[row, column]})",
             where=f"row {row}, feature {column + 1}",

@@ -26,10 +26,10 @@ from pydantic import Field
 
 from cloister.core.counter_random import (
     checked_stream,
+    draw_below,
     fill_uniform,
     new_stream,
     next_uniform,
-    next_word,
     start_stream,
 )
 from cloister.core.errors import DataError, SettingsError
@@ -42,7 +42,6 @@ __all__ = [
     "EvolutionEpsilon",
     "EvolutionSettings",
     "adam_step",
-    "draw_below",
     "estimate_gradient",
     "evolution_epsilon",
     "fill_perturbation",
@@ -173,12 +172,6 @@ def _check_response(keep_probability: float, n_values: int) -> None:
             f"must be more than 1/{n_values} and at most 1 (given: {keep_probability})",
             where="keep_probability",
         )
-
-
-@kernel
-def draw_below(stream: Stream, n: int) -> Any:
-    """Draw a number from 0 to n - 1; the bias is below n / 2^32."""
-    return np.int64((np.uint64(next_word(stream)) * np.uint64(n)) >> _32)
 
 
 @kernel

@@ -18,6 +18,7 @@ from cloister.data.partitions import iid
 from cloister.data.ranking_data import RankingData
 from cloister.federate.clustered import ClusteredFPDGD
 from cloister.federate.evaluation import Evaluation, Offline
+from cloister.federate.evolution import EvolutionStrategies
 from cloister.federate.fpdgd import FPDGD, FpdgdSettings
 from cloister.federate.learner import ClientRankers, Learner
 from cloister.federate.paper_noise import PaperGammaNoise
@@ -25,6 +26,7 @@ from cloister.federate.population import Population
 from cloister.lab.simulation.clients import Clients, make_clients
 from cloister.lab.simulation.settings import SimulationSettings
 from cloister.measure.online import discounted_sum
+from cloister.rank.evolution_strategies import EvolutionSettings
 from cloister.rank.pdgd import PdgdSettings
 from cloister.rank.ranker import Ranker, RankerSettings
 
@@ -71,7 +73,7 @@ class SimulationResult:
     def summary(self) -> dict[str, Any]:
         """Return the figures that ``cloister simulate`` prints."""
         online = self.curves["online_ndcg"]
-        return {
+        figures = {
             "offline_ndcg@10": self.final.ndcg,
             "offline_max_rr": self.final.max_rr,
             "online_ndcg@10": discounted_sum(online),
@@ -82,6 +84,34 @@ class SimulationResult:
             "cpu_seconds": self.cpu_seconds,
             "weights_sha256": self.weights_sha256,
         }
+        return figures | self.privacy()
+
+    def privacy(self) -> dict[str, Any]:
+        """Return the true epsilons where noise was added, each with what it is of; else nothing.
+
+        ``epsilon`` is of a client's whole training, by basic composition.
+        """
+        learner = self.learner
+        if isinstance(learner, FPDGD) and learner.settings.paper_noise is not None:
+            guarantee = learner.settings.paper_noise.guarantee(
+                n_parameters=learner.ranker.settings.n_parameters, n_rounds=learner.n_rounds
+            )
+            return {
+                "epsilon": guarantee.of_the_training,
+                "epsilon_of_a_round": guarantee.of_a_round,
+                "epsilon_of_a_message": float("inf"),
+                "epsilon_claimed": guarantee.claimed,
+                "epsilon_against": "a server that sees the sum of all clients only",
+            }
+        if isinstance(learner, EvolutionStrategies) and learner.settings.keep_probability < 1:
+            cost = learner.epsilon()
+            return {
+                "epsilon": cost.per_training,
+                "epsilon_of_a_message": cost.per_message,
+                "epsilon_of_an_interaction": cost.per_interaction,
+                "epsilon_against": "a server that sees each message",
+            }
+        return {}
 
 
 def simulate(
@@ -200,7 +230,15 @@ def make_learner(settings: SimulationSettings, clients: Clients) -> Learner:
             )
         case "pdgd" | "batch-pdgd":
             return _without_federation(settings, clients, first)
-    raise SettingsError("not there yet", where=settings.method)
+        case "es":
+            return EvolutionStrategies(
+                population=_population(settings, clients),
+                ranker=first.with_parameters(np.zeros_like(first.parameters)),  # as published
+                settings=_evolution(settings),
+                queries_per_round=settings.queries_per_round,
+                seed=settings.seed,
+                participants=settings.participants,
+            )
 
 
 def _population(settings: SimulationSettings, clients: Clients) -> Population:
@@ -234,6 +272,15 @@ def _paper_noise(settings: SimulationSettings) -> PaperGammaNoise | None:
         epsilon=settings.paper_epsilon,
         sensitivity=settings.paper_sensitivity,
         clip=settings.paper_clip,
+    )
+
+
+def _evolution(settings: SimulationSettings) -> EvolutionSettings:
+    return EvolutionSettings(
+        sigma=settings.sigma,
+        learning_rate=settings.rate,
+        reward=settings.reward,
+        keep_probability=settings.keep_probability,
     )
 
 
