@@ -174,7 +174,7 @@ def test_the_demo_ends_with_its_steps(run: Run) -> None:
     assert outcome.code == 0
     steps = outcome.json["steps"]
     assert [step["name"] for step in steps] == ["clinic", "rights", "ranking", "clicks",
-                                                "clients", "store"]  # fmt: skip
+                                                "clients", "learning", "store"]  # fmt: skip
     assert all(step["seconds"] >= 0 and step["figures"] for step in steps)
 
 

@@ -86,17 +86,14 @@ def test_stronger_pull_keeps_clients_closer(kind: Any) -> None:
     assert (distances[0] > distances[3]).mean() > 0.9
 
 
-@given(
-    st.lists(
-        st.tuples(st.floats(-1e3, 1e3, width=32), st.floats(-1e3, 1e3, width=32)), max_size=20
-    ),
-    st.floats(0, 1, width=32),
-)
-def test_pull_is_a_step_of_the_squared_distance(
-    pairs: list[tuple[float, float]], rate: float
+number = st.floats(-1e3, 1e3, width=32)
+
+
+@given(st.lists(st.tuples(number, number, number), max_size=20), st.floats(0, 1, width=32))
+def test_pull_is_a_step_of_the_squared_distance_from_where_the_step_began(
+    triples: list[tuple[float, float, float]], rate: float
 ) -> None:
-    local = np.array([a for a, _ in pairs], np.float32)
-    origin = np.array([b for _, b in pairs], np.float32)
-    pull_back(local, origin, np.float32(rate))
-    expected = [a - rate * (a - b) for a, b in pairs]
+    local, before, origin = np.array(triples, np.float32).reshape(-1, 3).T.copy()
+    pull_back(local, before, origin, np.float32(rate))
+    expected = [a - rate * (b - c) for a, b, c in triples]
     np.testing.assert_allclose(local, expected, rtol=1e-5, atol=1e-3)

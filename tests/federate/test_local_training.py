@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import Phase, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from cloister.core.errors import SettingsError
@@ -39,10 +39,6 @@ conventions = st.builds(
     decay=st.sampled_from([1.0, 0.9]),
 )
 seeds = st.integers(0, 2**64 - 1)
-
-PULLED_TOO_EARLY = pytest.mark.xfail(
-    reason="the pull back comes before the gradient of a neural ranker's output layer is taken"
-)
 
 
 def models_for(made_of: RankerSettings, n: int, seed: int) -> np.ndarray:
@@ -134,16 +130,8 @@ def test_round_is_that_of_a_literal_reading(
     assert_same_round(*run_round(population, training, models), sent, np.zeros(len(views)))
 
 
-@pytest.mark.parametrize(
-    "made_of",
-    [
-        RANKERS["linear"],
-        pytest.param(RANKERS["relu"], marks=PULLED_TOO_EARLY),
-        pytest.param(RANKERS["sigmoid"], marks=PULLED_TOO_EARLY),
-    ],
-    ids=RANKERS,
-)
-@settings(max_examples=10, phases=[Phase.generate])
+@rankers
+@settings(max_examples=10)
 @given(seed=seeds, pdgd=conventions, mu=st.sampled_from([0.5, 2.0]))
 def test_proximal_step_is_that_of_the_regularised_objective(
     made_of: RankerSettings, seed: int, pdgd: PdgdSettings, mu: float

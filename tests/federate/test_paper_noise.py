@@ -173,7 +173,6 @@ def test_noise_out_of_range_is_refused(wrong: dict[str, Any]) -> None:
         PaperGammaNoise(**{"epsilon": 1.0} | wrong)
 
 
-@pytest.mark.xfail(reason="clustered training clips and adds no noise, without a word")
 def test_clustered_training_refuses_noise_that_it_would_not_add() -> None:
     population = Population(iid(ragged(2), 4), INFORMATIONAL)
     settings = FpdgdSettings(paper_noise=PaperGammaNoise(epsilon=1.0))
@@ -181,7 +180,6 @@ def test_clustered_training_refuses_noise_that_it_would_not_add() -> None:
         ClusteredFPDGD(population, first(), settings=settings, seed=1)
 
 
-@pytest.mark.xfail(reason="the noise is added to the output layer, which nobody averages")
 def test_noise_is_refused_where_a_layer_is_private() -> None:
     with pytest.raises(SettingsError, match="paper_noise"):
         FpdgdSettings(paper_noise=PaperGammaNoise(epsilon=1.0), private_layer=True)

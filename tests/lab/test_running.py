@@ -247,6 +247,18 @@ def test_a_killed_grid_leaves_no_process_and_goes_on_where_it_was(tmp_path: Path
     assert digests(tmp_path / "killed") == digests(tmp_path / "whole")
 
 
+def test_a_grid_that_is_stopped_at_its_beginning_ends_quietly(tmp_path: Path) -> None:
+    process = _start(tmp_path)
+    while not _children(process.pid):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.005)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "0 of 8 runs are kept" in err
+    assert "Traceback" not in err
+
+
 def test_a_grid_that_is_stopped_keeps_its_runs_and_says_how_to_go_on(tmp_path: Path) -> None:
     process = _start(tmp_path)
     _wait_for_runs(process, tmp_path, 1)

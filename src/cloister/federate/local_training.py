@@ -236,12 +236,14 @@ def _train_client(
     """
     local, difference, before = room.local, room.difference, room.before
     if rule.one_step:
-        difference[:] = np.float32(0.0)
+        for i in range(len(origin)):
+            difference[i] = np.float32(0.0)
     rate = rule.learning_rate * rule.decay**steps_before
     for _ in range(n_steps):
         first, considered = _interact(arrays, client, local, shape, pairs, room, online)
         if rule.proximal > 0.0:
-            before[:] = local[: len(origin)]
+            for i in range(len(origin)):
+                before[i] = local[i]
         page = room.page[:considered]
         coefficients = room.coefficients[:considered]
         for p in range(considered):
@@ -373,9 +375,9 @@ def _train_block(
     for index in range(start, stop):
         client = participants[index]
         model = model_of_client[client] if len(model_of_client) else 0
-        origin[:shared] = models[model, :shared]
-        origin[shared:] = private[client]
-        room.local[:n_parameters] = origin
+        for i in range(n_parameters):
+            origin[i] = models[model, i] if i < shared else private[client, i - shared]
+            room.local[i] = origin[i]
         own = arrays.views.queries_per_round[client]
         n_steps = own if own > 0 else queries_per_round
         start_stream(room.stream, seed, round, client, PURPOSE)
@@ -390,7 +392,8 @@ def _train_block(
             private[client, i - shared] = origin[i] + difference[i]
         online[3 + model] += n_steps
         if len(updates):
-            updates[index] = difference[:n_parameters]
+            for i in range(n_parameters):
+                updates[index, i] = difference[i]
 
 
 def train_clients(

@@ -9,7 +9,9 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -87,7 +89,8 @@ def in_processes(
     try:
         while waiting or at_work:
             while waiting and len(at_work) < workers:
-                at_work.append(_Worker(folder, threads, waiting.popleft()))
+                with _interrupts_held():
+                    at_work.append(_Worker(folder, threads, waiting.popleft()))
             ready = wait([worker.connection for worker in at_work])
             for worker in [worker for worker in at_work if worker.connection in ready]:
                 event = worker.receive()
@@ -144,9 +147,30 @@ class _Worker:
         )
 
 
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Keep Ctrl-C back until the end; a process that is started here will never see it.
+
+    The parent decides when its workers end. A mask alone would not hold signals back here: threads
+    of other libraries may take them.
+    """
+    resource_tracker.ensure_running()  # else it is started in between, and lets signals through
+    held: list[int] = []
+    in_main = threading.current_thread() is threading.main_thread()
+    handler = signal.signal(signal.SIGINT, lambda *_: held.append(1)) if in_main else None
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if in_main:
+            signal.signal(signal.SIGINT, handler)
+        if held:
+            signal.raise_signal(signal.SIGINT)
+
+
 def _work(connection: Connection, folder: Path, threads: int) -> None:
     """Do the jobs that come down the line."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     while True:
         job: Job = connection.recv()
