@@ -118,4 +118,6 @@ def _explain(kind: type[Settings], error: ValidationError) -> SettingsError:
             f"unknown setting (given: {first['input']})", where=where, remedy=f"known: {known}"
         )
     message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "missing" or not name:  # the input is all settings: too long to quote
+        return SettingsError(message, where=where)
     return SettingsError(f"{message} (given: {first['input']!r})", where=where)

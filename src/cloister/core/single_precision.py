@@ -30,7 +30,9 @@ _HIGHEST: Final = np.float32(88.0)
 
 @inline_kernel
 def log32(x: Any) -> Any:
-    """Return the natural logarithm of a positive normal number, to within 3e-7 of max(1, |log x|).
+    """Return the natural logarithm of a positive normal number.
+
+    The error is below 3e-7, relative where the result is larger than 1.
 
     Examples
     --------

@@ -11,6 +11,8 @@ threads, and memory does not grow with the number of clients.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 import numba
@@ -43,6 +45,7 @@ Floats = NDArray[np.float32]
 
 PURPOSE: Final = 0x50444744  # "PDGD": keeps these streams apart from all others
 MOST_BLOCKS: Final = 64
+_LITTLE_WORK: Final = 1e6  # multiplications: about a tenth of a millisecond
 _LANES: Final = 16  # room for documents is a multiple: loops fill whole vector registers
 
 
@@ -446,24 +449,41 @@ def train_clients(
     n_blocks = min(len(participants), MOST_BLOCKS)
     differences = np.zeros((n_blocks, n_models, n_parameters))
     online = np.zeros((n_blocks, 3 + n_models))
-    _train_blocks(
-        *population.arrays,
-        participants,
-        queries_per_round,
-        models,
-        np.empty(0, np.int32) if model_of_client is None else model_of_client,
-        np.empty((population.n_clients, 0), np.float32) if private is None else private,
-        shape,
-        pairs,
-        rule,
-        key,
-        number,
-        _new_rooms(n_blocks, n_parameters, population, shape),
-        differences,
-        online,
-        np.empty((0, n_parameters), np.float32) if updates is None else updates,
-    )
+    with _few_threads_for_little_work(population, participants, queries_per_round, shape):
+        _train_blocks(
+            *population.arrays,
+            participants,
+            queries_per_round,
+            models,
+            np.empty(0, np.int32) if model_of_client is None else model_of_client,
+            np.empty((population.n_clients, 0), np.float32) if private is None else private,
+            shape,
+            pairs,
+            rule,
+            key,
+            number,
+            _new_rooms(n_blocks, n_parameters, population, shape),
+            differences,
+            online,
+            np.empty((0, n_parameters), np.float32) if updates is None else updates,
+        )
     sums = online.sum(axis=0)
     return RoundSums(
         differences.sum(axis=0), sums[3:], float(sums[0]), float(sums[1]), float(sums[2])
     )
+
+
+@contextmanager
+def _few_threads_for_little_work(
+    population: Population, participants: NDArray[np.int64], queries: int, shape: RankerShape
+) -> Iterator[None]:
+    """Use one thread where waking the others would take longer than the work."""
+    documents = population.data.n_rows / max(1, population.data.n_queries)
+    multiplications = documents * shape.n_features * max(1, shape.n_hidden)
+    before = numba.get_num_threads()
+    if len(participants) * queries * multiplications < _LITTLE_WORK:
+        numba.set_num_threads(1)
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)

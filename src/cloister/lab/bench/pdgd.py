@@ -34,7 +34,7 @@ __all__ = ["run", "train_a_million"]
 N_QUERIES: Final = 2_000
 N_CLIENTS: Final = 1_000
 SIZES: Final = ((46, 40), (136, 125))  # features x documents of a query, as MQ2007 and MSLR-WEB
-REPEATS: Final = 5  # the fastest counts: other programs can only slow a run down
+REPEATS: Final = 10  # the fastest counts: other programs can only slow a run down
 A_MILLION: Final = 1_000_000
 
 

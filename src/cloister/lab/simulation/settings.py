@@ -52,6 +52,8 @@ class SimulationSettings(Settings):
         The ranker; 64 hidden units unless given, 10 for ES.
     click_model, stop
         Who clicks, and when a cascade's user may leave.
+    page_length
+        Documents shown for a query; measures are cut off there too.
     partition
         How data and habits are divided among clients: alike (``iid``, ``iid-disjoint``), by
         document preference (``intents``; ``intents-shuffled`` as in the thesis, and its IID
