@@ -81,7 +81,8 @@ def test_machine_code_grows_old_when_a_kernel_of_another_file_changes(tmp_path: 
     )
     (tmp_path / "above.py").write_text(
         "from below import one\nfrom cloister.core.kernel import kernel\n\n\n"
-        "@kernel\ndef two():\n    return one() + 1\n\n\nprint(two(), sum(two.stats.cache_hits.values()))\n"
+        "@kernel\ndef two():\n    return one() + 1\n\n\n"
+        "print(two(), sum(two.stats.cache_hits.values()))\n"
     )
 
     def run() -> list[str]:

@@ -46,6 +46,7 @@ class Training(NamedTuple):
 class Shown(NamedTuple):
     """A page with clicks, and how near single precision is to showing another."""
 
+    query: int  # its number among the client's own
     features: Vector
     scores: list[float]
     page: list[int]
@@ -64,6 +65,7 @@ class Contribution(NamedTuple):
     begin: Vector
     parameters: Vector
     pages: list[Shown]
+    steps: list[Vector]  # each page's gradient times the learning rate
 
     @property
     def n(self) -> int:
@@ -89,18 +91,18 @@ def train_client(
     made_of, pdgd = training.ranker, training.pdgd
     stream = new_stream(training.seed, round=training.round, client=client, purpose=PURPOSE)
     n = view.queries_per_round or training.queries_per_round
-    theta, pages = begin.copy(), []
+    theta, pages, steps = begin.copy(), [], []
     for i in range(n):
         at = begin if training.one_step else theta
         shown = interact(view, at, default, training, stream)
         rate = pdgd.learning_rate * pdgd.decay ** (training.round * n + i)
-        step = gradient(shown, made_of, at, pdgd) - training.proximal * (at - begin)
-        theta = theta + rate * step  # algorithm 1, line 12
+        steps.append(rate * gradient(shown, made_of, at, pdgd))
+        theta = theta + steps[-1] - rate * training.proximal * (at - begin)  # algorithm 1, line 12
         pages.append(shown)
     length = math.sqrt(math.fsum(theta**2))
     if training.clip_norm and length > 0:
         theta = theta * min(1.0, training.clip_norm / length)  # eq. 3.19
-    return Contribution(begin, theta, pages)
+    return Contribution(begin, theta, pages, steps)
 
 
 def interact(
@@ -122,7 +124,8 @@ def interact(
     clicked = click([labels[d] for d in page], view, default, stream)
     margin = min(near_tie(keys, order, len(page)), near_kink(training.ranker, theta, features))
     ndcg = literal_measures.ndcg([labels[d] for d in order], training.page_length)
-    return Shown(features, scores, page, clicked, 0.0 if math.isnan(ndcg) else ndcg, margin)
+    seen = 0.0 if math.isnan(ndcg) else ndcg
+    return Shown(query, features, scores, page, clicked, seen, margin)
 
 
 def near_tie(keys: Sequence[float], order: Sequence[int], shown: int) -> float:

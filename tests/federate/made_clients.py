@@ -1,10 +1,12 @@
-"""Small data sets and one division of them among clients of each kind."""
+"""Small data sets, one division of them among clients of each kind, and threads to train them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import numba
 import numpy as np
+import pytest
 
 from cloister.core.random import stream
 from cloister.data.clicks import click_model
@@ -23,6 +25,10 @@ from cloister.data.partitions import (
     with_shared_queries,
 )
 from cloister.data.ranking_data import RankingData
+
+two_threads = pytest.mark.skipif(
+    numba.config.NUMBA_NUM_THREADS < 2, reason="this machine offers one thread only"
+)
 
 USERS = [click_model(name, 3) for name in ("perfect", "navigational", "informational", "pbm-1")]
 PERFECT, NAVIGATIONAL, INFORMATIONAL, POSITION_BASED = USERS

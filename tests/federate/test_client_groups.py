@@ -12,24 +12,25 @@ from hypothesis import strategies as st
 from cloister.core.random import stream
 from cloister.federate.client_groups import (
     MOST_COORDINATES,
-    Directions,
+    N_PARTS,
+    Lessons,
     distance_from_chance,
     find_groups,
 )
 
-N_TRIALS = 150
+N_TRIALS = 100
 
 
 def alike(rng: np.random.Generator, n_clients: int, n_coordinates: int) -> np.ndarray:
-    """Blocks of clients who differ by chance alone; what all do together changes with the block."""
-    common = 3 * rng.standard_normal((1, 8, n_coordinates))
-    return common + rng.standard_normal((n_clients, 8, n_coordinates))
+    """Parts of clients who differ by chance alone; what all do together changes with the part."""
+    common = 3 * rng.standard_normal((1, N_PARTS, n_coordinates))
+    return common + rng.standard_normal((n_clients, N_PARTS, n_coordinates))
 
 
 def planted(
     rng: np.random.Generator, n_groups: int, n_clients: int, strength: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return blocks of clients in groups of about one size, and each client's group."""
+    """Return parts of clients in groups of about one size, and each client's group."""
     group = rng.permutation(np.arange(n_clients) % n_groups)
     wanted = strength * np.eye(n_groups, 20)[group]
     return wanted[:, None] + alike(rng, n_clients, 20), group
@@ -60,13 +61,13 @@ def test_alike_clients_raise_an_alarm_as_rarely_as_chance_says(
     assert 0.75 < found.std() < 1.35
 
 
-def test_alarm_needs_no_normal_updates() -> None:
+def test_alarm_needs_no_normal_lessons() -> None:
     rng = stream(2, "test", "false alarms")
     found = []
     for _ in range(N_TRIALS):
-        blocks = alike(rng, 8, 6)
-        tails = np.sqrt(rng.chisquare(2, (8, 8, 1)) / 2)  # Student's t with 2 degrees of freedom
-        found.append(distance_from_chance(blocks / tails, rng=rng))
+        parts = alike(rng, 8, 6)
+        tails = np.sqrt(rng.chisquare(2, (8, N_PARTS, 1)) / 2)  # Student's t, 2 degrees
+        found.append(distance_from_chance(parts / tails, rng=rng))
     assert np.mean(np.array(found) > 1.645) < 0.13
     assert max(found) < 6
 
@@ -89,8 +90,8 @@ def test_certainty_grows_with_the_difference() -> None:
 
 
 def test_clients_who_are_equal_are_no_alarm() -> None:
-    blocks = np.repeat(stream(5, "test").normal(size=(1, 8, 4)), 7, axis=0)
-    assert abs(distance_from_chance(blocks, rng=stream(1, "shuffles"))) < 6
+    parts = np.repeat(stream(5, "test").normal(size=(1, 8, 4)), 7, axis=0)
+    assert abs(distance_from_chance(parts, rng=stream(1, "shuffles"))) < 6
 
 
 # --- groups
@@ -100,15 +101,15 @@ def test_clients_who_are_equal_are_no_alarm() -> None:
 def test_planted_groups_are_found_exactly(n_groups: int) -> None:
     rng = stream(6, "test", "groups")
     hits = 0
-    for _ in range(10):
-        blocks, group = planted(rng, n_groups, 20, 3.0)
-        hits += same_partition(find_groups(blocks, most_groups=8, rng=rng), group)
-    assert hits >= 9
+    for _ in range(6):
+        parts, group = planted(rng, n_groups, 20, 3.0)
+        hits += same_partition(find_groups(parts, most_groups=8, rng=rng), group)
+    assert hits >= 5
 
 
 def test_one_group_is_found_where_there_is_none() -> None:
     rng = stream(7, "test", "groups")
-    for _ in range(10):
+    for _ in range(6):
         groups = find_groups(alike(rng, 20, 20), most_groups=8, rng=rng)
         assert set(groups.tolist()) == {0}
 
@@ -116,68 +117,88 @@ def test_one_group_is_found_where_there_is_none() -> None:
 def test_groups_of_very_different_sizes_are_found() -> None:
     rng = stream(8, "test", "groups")
     group = np.array([0] * 15 + [1] * 3)
-    blocks = 4.0 * np.eye(2, 20)[group][:, None] + alike(rng, 18, 20)
-    assert same_partition(find_groups(blocks, most_groups=6, rng=rng), group)
+    parts = 4.0 * np.eye(2, 20)[group][:, None] + alike(rng, 18, 20)
+    assert same_partition(find_groups(parts, most_groups=6, rng=rng), group)
 
 
 @pytest.mark.parametrize("most_groups", [2, 3])
 def test_no_more_groups_are_made_than_asked_for(most_groups: int) -> None:
     rng = stream(9, "test", "groups")
-    blocks, _ = planted(rng, 5, 20, 4.0)
-    found = find_groups(blocks, most_groups=most_groups, rng=rng)
+    parts, _ = planted(rng, 5, 20, 4.0)
+    found = find_groups(parts, most_groups=most_groups, rng=rng)
     assert len(set(found.tolist())) == most_groups
 
 
 def test_every_client_may_be_a_group_of_its_own() -> None:
     rng = stream(10, "test", "groups")
-    blocks, group = planted(rng, 3, 3, 10.0)
-    assert same_partition(find_groups(blocks, most_groups=10, rng=rng), group)
+    parts, group = planted(rng, 3, 3, 10.0)
+    assert same_partition(find_groups(parts, most_groups=10, rng=rng), group)
 
 
-# --- directions
+# --- lessons
 
 
-def updates_of(seed: int, n: int, width: int) -> np.ndarray:
-    return stream(seed, "test", "updates").normal(size=(n, width)).astype(np.float32)
+def lessons_of(sums: np.ndarray, *, width: int = 0, seed: int = 1) -> Lessons:
+    """Return lessons that have been learnt already."""
+    lessons = Lessons(len(sums), sums.shape[2], width=width, seed=seed)
+    lessons.sums[:, :, : sums.shape[2]] = sums
+    return lessons
 
 
-def test_only_the_direction_of_an_update_counts() -> None:
-    one, two = (Directions(3, 6, seed=1) for _ in range(2))
-    updates = updates_of(1, 3, 6)
-    one.add(np.arange(3), updates)
-    two.add(np.arange(3), updates * np.array([[1.0], [100.0], [1e-3]], np.float32))
-    np.testing.assert_allclose(one.sums, two.sums, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(np.linalg.norm(one.means(np.arange(3))[:, 0], axis=1), 1.0)
+def random_sums(seed: int, n_clients: int, n_parameters: int) -> np.ndarray:
+    return stream(seed, "test", "sums").normal(size=(n_clients, N_PARTS, n_parameters))
 
 
-def test_updates_of_a_client_go_round_the_blocks() -> None:
-    directions = Directions(2, 3, n_blocks=4, seed=1)
-    for i in range(6):
-        directions.add(np.array([1]), np.eye(3, dtype=np.float32)[[i % 3]])
-    assert directions.counts.tolist() == [[0, 0, 0, 0], [2, 2, 1, 1]]
-    means = directions.means(np.array([1]))[0]
-    np.testing.assert_allclose(means[0], [0.5, 0.5, 0.0])  # the first update and the fifth
-    np.testing.assert_allclose(means[3], [1.0, 0.0, 0.0])
-    assert directions.fewest(np.array([1])) == 1
-    assert directions.fewest(np.array([0, 1])) == 0
+def test_directions_are_of_one_length_and_leave_out_what_all_share() -> None:
+    sums = random_sums(1, 5, 6) + np.array([3.0, 0, 0, 0, 0, 0])
+    units = sums / np.linalg.norm(sums, axis=2, keepdims=True)
+    shared = units.mean(axis=(0, 1))
+    shared /= np.linalg.norm(shared)
+    found = lessons_of(sums, width=8).directions(np.arange(5))
+    for client in range(5):
+        for part in range(N_PARTS):
+            expected = units[client, part] - (units[client, part] @ shared) * shared
+            np.testing.assert_allclose(found[client, part], expected, atol=1e-6)
+    np.testing.assert_allclose(found @ shared, 0.0, atol=1e-6)
 
 
-def test_update_of_zeros_says_nothing() -> None:
-    directions = Directions(2, 3, seed=1)
-    directions.add(np.arange(2), np.array([[0, 0, 0], [0, 2, 0]], np.float32))
-    assert directions.counts[:, 0].tolist() == [0, 1]
-    assert not directions.sums[0].any()
+def test_how_much_a_client_searches_changes_no_direction() -> None:
+    sums = random_sums(2, 4, 6)
+    busy = sums * np.array([1.0, 100.0, 1e-3, 7.0])[:, None, None]
+    one, two = (lessons_of(each).directions(np.arange(4)) for each in (sums, busy))
+    np.testing.assert_allclose(one, two, atol=1e-6)
+
+
+def test_some_clients_are_looked_at_among_themselves() -> None:
+    sums = random_sums(3, 6, 5)
+    some = np.array([1, 4, 5])
+    found = lessons_of(sums).directions(some)
+    np.testing.assert_allclose(found, lessons_of(sums[some]).directions(np.arange(3)), atol=1e-7)
+
+
+def test_client_who_learnt_nothing_from_some_part_is_not_complete() -> None:
+    sums = random_sums(4, 3, 5)
+    sums[0, 6] = 0.0
+    sums[1] = 0.0
+    assert lessons_of(sums).complete(np.arange(3)).tolist() == [False, False, True]
+    assert lessons_of(sums).complete(np.array([2, 0])).tolist() == [True, False]
 
 
 def test_forgetting_some_clients_leaves_the_others() -> None:
-    directions = Directions(3, 4, seed=1)
-    for _ in range(9):
-        directions.add(np.arange(3), updates_of(1, 3, 4))
-    directions.forget(np.array([0, 2]))
-    assert directions.counts.sum(axis=1).tolist() == [0, 9, 0]
-    assert not directions.sums[[0, 2]].any()
-    directions.add(np.arange(3), updates_of(2, 3, 4))
-    assert directions.counts[0].tolist() == [1, 0, 0, 0, 0, 0, 0, 0]
+    lessons = lessons_of(random_sums(5, 3, 4))
+    before = lessons.sums.copy()
+    lessons.heard(np.array([0, 1, 2]))
+    lessons.heard(np.array([1, 2]))
+    lessons.forget(np.array([0, 2]))
+    assert lessons.n_rounds.tolist() == [0, 2, 0]
+    assert not lessons.sums[[0, 2]].any()
+    assert (lessons.sums[1] == before[1]).all()
+
+
+def in_pairs(vectors: np.ndarray) -> np.ndarray:
+    """Let each client's parts be a vector and its opposite in turn: clients share nothing."""
+    signs = np.resize([1.0, -1.0], N_PARTS)
+    return vectors[:, None] * signs[:, None]
 
 
 @settings(max_examples=20)
@@ -185,34 +206,31 @@ def test_forgetting_some_clients_leaves_the_others() -> None:
 def test_folding_keeps_angles_nearly(seed: int, width: int) -> None:
     rng = stream(seed, "test", "angles")
     a, b = rng.normal(size=(2, width))
-    a, b = a / np.linalg.norm(a), b / np.linalg.norm(b)
+    a /= np.linalg.norm(a)
+    b -= (a @ b) * a
+    b /= np.linalg.norm(b)
     cosines = np.array([-0.9, -0.3, 0.0, 0.5, 1.0])
-    others = [c * a + math.sqrt(1 - c * c) * (b - (a @ b) * a) for c in cosines]
-    directions = Directions(6, width, seed=seed)
-    directions.add(np.arange(6), np.stack([a, *others]).astype(np.float32))
-    folded = directions.means(np.arange(6))[:, 0]
+    vectors = np.stack([a, *(c * a + math.sqrt(1 - c * c) * b for c in cosines)])
+    folded = lessons_of(in_pairs(vectors), seed=seed).directions(np.arange(6))[:, 0]
     assert folded.shape[1] == MOST_COORDINATES
-    # A folded product has a deviation of at most sqrt(2 / 256) = 0.09.
-    np.testing.assert_allclose(folded[1:] @ folded[0], cosines, atol=0.45)
-    assert abs(np.mean(folded[1:] @ folded[0] - cosines)) < 0.3
+    # A product has a deviation of about sqrt(1 / 256) = 0.06.
+    np.testing.assert_allclose(folded[1:] @ folded[0], cosines, atol=0.35)
 
 
 def test_folding_is_right_on_average() -> None:
-    a, b = updates_of(3, 2, 600).astype(float)
-    cosine = a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+    a, b = np.abs(stream(6, "test", "signs").normal(size=(2, 600)))
+    a[300:] = 0  # little in common, and of one sign: without random signs they would look alike
+    vectors = np.stack([a / np.linalg.norm(a), b / np.linalg.norm(b)])
     products = []
     for seed in range(200):
-        directions = Directions(2, 600, seed=seed)
-        directions.add(np.arange(2), np.stack([a, b]).astype(np.float32))
-        folded = directions.means(np.arange(2))[:, 0]
+        folded = lessons_of(in_pairs(vectors), seed=seed).directions(np.arange(2))[:, 0]
         products.append(folded[0] @ folded[1])
-    assert np.mean(products) == pytest.approx(cosine, abs=4 * 0.09 / math.sqrt(200))
+    assert np.mean(products) == pytest.approx(vectors[0] @ vectors[1], abs=0.02)
     assert np.std(products) < 0.09
 
 
-def test_short_updates_are_not_folded() -> None:
-    directions = Directions(2, MOST_COORDINATES, seed=1)
-    updates = updates_of(4, 2, MOST_COORDINATES)
-    directions.add(np.arange(2), updates)
-    lengths = np.linalg.norm(updates.astype(float), axis=1, keepdims=True)
-    np.testing.assert_allclose(directions.means(np.arange(2))[:, 0], updates / lengths)
+def test_short_lessons_are_not_folded() -> None:
+    vectors = random_sums(7, 2, MOST_COORDINATES)[:, 0]
+    found = lessons_of(in_pairs(vectors)).directions(np.arange(2))[:, 0]
+    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    np.testing.assert_allclose(found, units, atol=1e-6)

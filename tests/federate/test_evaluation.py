@@ -24,7 +24,7 @@ from cloister.lab.simulation.run import threads_limited
 from cloister.measure.named import evaluate
 from cloister.rank.ranker import Ranker, RankerSettings
 from federate.literal_round import click
-from federate.made_clients import INFORMATIONAL, NAVIGATIONAL, PERFECT, ragged
+from federate.made_clients import INFORMATIONAL, NAVIGATIONAL, PERFECT, ragged, two_threads
 
 DATA = ragged(6, n_queries=30, most_documents=14)
 
@@ -84,7 +84,8 @@ def test_each_client_is_measured_by_its_own_ranker_and_labels(
     )
     rankers = tuple(ranker(seed + i) for i in range(3))
     evaluation = Evaluation(views, PERFECT, seed=1)
-    found = evaluation.measure(ClientRankers(rankers, np.array(assigned)))
+    with threads_limited(1):  # so little work is done faster alone
+        found = evaluation.measure(ClientRankers(rankers, np.array(assigned)))
     values = np.stack(
         [
             ndcg(
@@ -152,6 +153,7 @@ def test_ties_are_broken_at_random_anew_in_each_round() -> None:
     assert np.abs(np.array(values) - chances.mean()).max() < 4 * deviation
 
 
+@two_threads
 @pytest.mark.parametrize("made_of", ["linear", "mlp"])
 def test_bits_are_the_same_for_one_thread_and_for_two(made_of: Any) -> None:
     data = ragged(7, n_queries=700, most_documents=12)
@@ -179,7 +181,6 @@ def test_seed_decides_ties_and_clicks() -> None:
     assert found[0].max_rr == found[1].max_rr != found[2].max_rr
 
 
-@pytest.mark.xfail(reason="one client's NaN makes the mean over all clients NaN")
 def test_client_with_no_answer_anywhere_is_left_out_of_the_mean() -> None:
     views = (ClientView(DATA), ClientView(DATA, labels=np.zeros(DATA.n_rows, np.int8)))
     found = Evaluation(views, PERFECT, seed=1).measure_one(ranker(1))

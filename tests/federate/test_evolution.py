@@ -24,7 +24,8 @@ from cloister.data.partitions import (
 )
 from cloister.data.ranking_data import RankingData
 from cloister.data.source import load_fold
-from cloister.federate.evolution import INTERACTION_PURPOSE, EvolutionStrategies
+from cloister.federate.evolution import EvolutionStrategies
+from cloister.federate.evolution_kernel import INTERACTION_PURPOSE
 from cloister.federate.learner import Learner
 from cloister.federate.population import Population
 from cloister.measure.named import evaluate

@@ -16,7 +16,7 @@ from cloister.lab.simulation.run import threads_limited
 from cloister.rank.pdgd import PdgdSettings
 from cloister.rank.ranker import Ranker, RankerSettings
 from federate import literal_round as literal
-from federate.made_clients import INFORMATIONAL, divided, ragged
+from federate.made_clients import INFORMATIONAL, divided, ragged, two_threads
 
 MADE_OF = RankerSettings(kind="mlp", n_features=5, hidden=3, activation="sigmoid")
 SHARED = MADE_OF.n_parameters - MADE_OF.hidden
@@ -66,7 +66,11 @@ def test_who_does_not_take_part_keeps_the_private_layer() -> None:
     assert (learner.ranker.parameters[SHARED:] == first.parameters[SHARED:]).all()
 
 
-def test_private_layers_have_the_same_bits_for_one_thread_and_for_two() -> None:
+@two_threads
+def test_private_layers_have_the_same_bits_for_one_thread_and_for_two(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("cloister.federate.local_training._LITTLE_WORK", 0.0)
     population = Population(iid(ragged(1), 40), INFORMATIONAL)
     found = []
     for n in (1, 2):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -20,7 +21,7 @@ from cloister.lab.simulation.run import threads_limited
 from cloister.rank.pdgd import PdgdSettings
 from cloister.rank.ranker import RankerSettings
 from federate import literal_round as literal
-from federate.made_clients import INFORMATIONAL, PARTITIONS, divided, ragged
+from federate.made_clients import INFORMATIONAL, PARTITIONS, divided, ragged, two_threads
 
 NEAR = 1e-4  # single precision may show another page where keys are as near as this
 
@@ -85,14 +86,21 @@ def literal_contributions(
 
 
 def assert_same_round(
-    sums: RoundSums, updates: np.ndarray, sent: list[literal.Contribution], groups: np.ndarray
+    sums: RoundSums,
+    updates: np.ndarray,
+    sent: list[literal.Contribution],
+    groups: np.ndarray,
+    *,
+    weighted: bool = True,
 ) -> None:
-    """Compare each client's difference, their weighted sums by model, and what users saw."""
+    """Compare each client's difference, their (weighted) sums by model, and what users saw."""
     for found, each in zip(updates, sent, strict=True):
         np.testing.assert_allclose(found, each.difference, rtol=2e-4, atol=2e-5)
     for model in range(len(sums.differences)):
         members = [each for each, group in zip(sent, groups, strict=True) if group == model]
-        total = sum((each.n * each.difference for each in members), np.zeros(updates.shape[1]))
+        weights = [each.n if weighted else 1 for each in members]
+        parts = [w * each.difference for w, each in zip(weights, members, strict=True)]
+        total = np.sum([np.zeros(updates.shape[1]), *parts], axis=0)
         np.testing.assert_allclose(sums.differences[model], total, rtol=2e-4, atol=1e-4)
         assert sums.n_interactions[model] == sum(each.n for each in members)
     pages = [page for each in sent for page in each.pages]
@@ -103,7 +111,7 @@ def assert_same_round(
 
 @rankers
 @pytest.mark.parametrize("partition", PARTITIONS)
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(
     seed=seeds,
     round=st.integers(0, 3),
@@ -172,7 +180,8 @@ def test_batch_takes_all_gradients_where_the_round_began(
     training = literal.Training(made_of, pdgd, 3, 4, one_step=True, seed=seed, round=1)
     models = models_for(made_of, 1, seed)
     sent = literal_contributions(population, training, models[[0] * len(views)])
-    assert_same_round(*run_round(population, training, models), sent, np.zeros(len(views)))
+    sums, updates = run_round(population, training, models)
+    assert_same_round(sums, updates, sent, np.zeros(len(views)), weighted=False)
 
 
 @rankers
@@ -214,6 +223,30 @@ def test_private_parameters_stay_with_the_client_and_are_learnt_there(
         np.testing.assert_allclose(own, each.parameters[shared:], rtol=2e-4, atol=2e-5)
 
 
+@rankers
+@pytest.mark.parametrize("one_step", [False, True])
+@settings(max_examples=8)
+@given(seed=seeds, pdgd=conventions, partition=st.sampled_from(PARTITIONS))
+def test_lessons_are_gathered_by_part_of_the_own_queries(
+    made_of: RankerSettings, one_step: bool, seed: int, pdgd: PdgdSettings, partition: str
+) -> None:
+    views = divided(ragged(seed), partition, seed=seed)
+    population = Population(views, INFORMATIONAL, page_length=4)
+    training = literal.Training(
+        made_of, pdgd, 3, 4, proximal=0.3, clip_norm=5.0, one_step=one_step, seed=seed
+    )
+    models = models_for(made_of, 1, seed)
+    parts = np.zeros((len(views), 3, max(8, made_of.n_parameters)), np.float32)
+    parts[:, :, 0] = 1.0  # what was there before stays
+    expected = parts.astype(float)
+    sent = literal_contributions(population, training, models[[0] * len(views)])
+    for client, each in enumerate(sent):
+        for page, step in zip(each.pages, each.steps, strict=True):
+            expected[client, page.query % 3, : made_of.n_parameters] += step
+    run_round(population, training, models, parts=parts)
+    np.testing.assert_allclose(parts, expected, rtol=2e-4, atol=2e-5)
+
+
 # --- the same bits
 
 SETTINGS = {
@@ -244,10 +277,12 @@ def everything(sums: RoundSums, updates: np.ndarray) -> tuple[Any, ...]:
 
 
 @makes
+@two_threads
 @pytest.mark.parametrize("n_clients", [3, MOST_BLOCKS + 77])
 def test_bits_are_the_same_for_any_number_of_threads(
-    made_of: RankerSettings, precision: str, n_clients: int
+    made_of: RankerSettings, precision: str, n_clients: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("cloister.federate.local_training._LITTLE_WORK", 0.0)
     population = crowd(n_clients, precision)
     training = literal.Training(made_of, queries_per_round=2, seed=7)
     models = models_for(made_of, 2, 1)
@@ -259,6 +294,16 @@ def test_bits_are_the_same_for_any_number_of_threads(
                 everything(*run_round(population, training, models, model_of_client=group))
             )
     assert found[0] == found[1] == found[2]
+
+
+@two_threads
+def test_number_of_threads_is_put_back_after_little_work() -> None:
+    population = crowd(3)
+    training = literal.Training(RankerSettings(n_features=11))
+    for n in (1, 2):
+        with threads_limited(n):
+            run_round(population, training, models_for(training.ranker, 1, 1))
+            assert numba.get_num_threads() == n
 
 
 @makes

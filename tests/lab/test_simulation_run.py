@@ -26,6 +26,7 @@ from cloister.lab.simulation.run import (
 )
 from cloister.lab.simulation.settings import Method, Partition, SimulationSettings
 from cloister.rank.ranker import Ranker, RankerSettings
+from federate.made_clients import two_threads
 
 FEATURES = "world:features?queries=40&documents=12&features=6&seed=2"
 INTENTS = "world:intents?queries=20&documents=15&features=6&intents=3"
@@ -118,7 +119,11 @@ def test_every_method_trains_and_is_measured(method: Any, ranker: Any) -> None:
 
 
 @methods
-def test_bits_are_the_same_for_one_thread_and_for_two(method: Any) -> None:
+@two_threads
+def test_bits_are_the_same_for_one_thread_and_for_two(
+    method: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cloister.federate.local_training._LITTLE_WORK", 0.0)
     one, two = (simulate(settings_of(method=method, clients=80), threads=n) for n in (1, 2))
     assert one.weights_sha256 == two.weights_sha256
     assert one.final.ndcg == two.final.ndcg

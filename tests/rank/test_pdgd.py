@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from cloister.core.errors import DataError, SettingsError
 from cloister.core.random import stream
-from cloister.rank import pdgd
-from cloister.rank.pdgd import PairRule, PdgdSettings, click_gradient, pair_coefficients
+from cloister.rank import pair_weights
+from cloister.rank.pair_weights import PairRule, pair_coefficients
+from cloister.rank.pdgd import PdgdSettings, click_gradient
 from cloister.rank.plackett_luce import log_mass_of_rest
 from cloister.rank.ranker import Ranker, RankerSettings
 from rank import literal_pdgd as literal
@@ -176,8 +177,8 @@ def test_both_code_paths_agree_where_both_apply(shown: Shown, over_candidates: b
     )
     room = np.empty((2, len(page) + 1))
     by_masses, by_logarithms = np.zeros((2, len(page)), np.float32)
-    pdgd._by_masses(scores, page, clicked, scores[page].max(), rest, room, by_masses)
-    pdgd._by_logarithms(scores, page, clicked, rest, room, by_logarithms)
+    pair_weights._by_masses(scores, page, clicked, scores[page].max(), rest, room, by_masses)
+    pair_weights._by_logarithms(scores, page, clicked, rest, room, by_logarithms)
     np.testing.assert_allclose(by_masses, by_logarithms, rtol=1e-5, atol=1e-6 * 0.25)
     assert by_masses.any() == by_logarithms.any()
 

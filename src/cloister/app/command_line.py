@@ -13,7 +13,13 @@ import click
 import typer
 
 import cloister
-from cloister.app import bench_command, data_commands, demo_command, simulate_command
+from cloister.app import (
+    bench_command,
+    data_commands,
+    demo_command,
+    reproduce_command,
+    simulate_command,
+)
 from cloister.app.output import print_json
 
 __all__ = ["app", "main"]
@@ -28,6 +34,7 @@ app = typer.Typer(
 app.add_typer(data_commands.app, name="data")
 app.command("demo")(demo_command.demo)
 app.command("simulate", cls=simulate_command.SimulateCommand)(simulate_command.simulate)
+app.command("reproduce")(reproduce_command.reproduce)
 app.command("bench")(bench_command.bench)
 
 

@@ -1,13 +1,17 @@
-"""Do clients want the same thing? Groups of like clients, found from their updates alone.
+"""Do clients want the same thing? Groups of like clients, found from what they learn.
 
-Each client's updates are gathered in several blocks of rounds. If all clients are alike, then
-inside a block it does not matter who sent which update: shuffling the clients of every block gives
-blocks as likely as those seen. If clients differ, a client's updates point the same way block after
-block, and its sum over blocks is longer than any sum after shuffling. That is a permutation test,
-and it needs no assumption about the updates' distribution.
+Each client divides its queries into eight parts and adds up what each part teaches. If all clients
+want the same, what is special to a client comes from its few queries and its chance clicks: it
+differs from part to part, and inside a part the clients could be shuffled without anybody
+noticing. If clients differ, a client is special in the same direction part after part, and its sum
+over parts is longer than sums after shuffling. That is a permutation test; it needs no assumption
+about distributions, and clients with different queries but the same wish pass as alike.
+
+The direction in which all move is taken out first: how far a client comes along it depends on how
+much it searches, not on what it wants.
 
 How many groups there are is chosen by what predicts best: groups and their centres from one half of
-the blocks, the error on the other half.
+the parts, the error on the other half.
 """
 
 from __future__ import annotations
@@ -19,80 +23,82 @@ from numpy.typing import NDArray
 
 from cloister.core.random import stream
 
-__all__ = ["Directions", "distance_from_chance", "find_groups"]
+__all__ = ["N_PARTS", "Lessons", "distance_from_chance", "find_groups"]
 
 Floats = NDArray[np.float64]
 
+N_PARTS: Final = 8  # of a client's queries; a client with fewer queries is not judged
 N_SHUFFLES: Final = 200
 N_STARTS: Final = 8  # of k-means; the best is kept
-MOST_COORDINATES: Final = 256  # longer updates are folded
+MOST_COORDINATES: Final = 256  # longer vectors are folded
 
 
-class Directions:
-    """Each client's updates, as unit vectors summed by block of rounds.
+class Lessons:
+    """What each part of each client's queries has taught so far.
 
     Parameters
     ----------
     n_clients, n_parameters
-        Sizes. Updates longer than 256 numbers are folded to 256: each parameter is added to a
-        random place with a random sign, which keeps angles within a few hundredths.
-    n_blocks
-        Blocks to spread a client's updates over.
+        Sizes. Vectors of more than 256 numbers are folded to 256 before they are compared: each
+        parameter is added to a random place with a random sign, which keeps angles within a few
+        hundredths.
+    width
+        Numbers to keep of a vector, at least ``n_parameters``; kernels may want padding.
     seed
         Decides the folding.
     """
 
-    def __init__(self, n_clients: int, n_parameters: int, *, n_blocks: int = 8, seed: int) -> None:
-        width = min(n_parameters, MOST_COORDINATES)
-        self.sums = np.zeros((n_clients, n_blocks, width))
-        self.counts = np.zeros((n_clients, n_blocks), np.int64)
-        self._seen = np.zeros(n_clients, np.int64)
-        rng = stream(seed, "directions")
-        self._place = rng.integers(width, size=n_parameters)
+    def __init__(self, n_clients: int, n_parameters: int, *, width: int, seed: int) -> None:
+        self.sums = np.zeros((n_clients, N_PARTS, max(width, n_parameters)), np.float32)
+        self.n_rounds = np.zeros(n_clients, np.int64)
+        self._n_parameters = n_parameters
+        folded = min(n_parameters, MOST_COORDINATES)
+        rng = stream(seed, "lessons")
+        self._place = rng.integers(folded, size=n_parameters)
         self._sign = rng.choice(np.array([-1.0, 1.0]), n_parameters)
-        self._folded = n_parameters > width
+        self._width = folded
 
-    def add(self, participants: NDArray[np.int64], updates: NDArray[np.float32]) -> None:
-        """Add one round's updates; one of all zeros says nothing and is left out."""
-        vectors = updates.astype(np.float64)
-        lengths = np.linalg.norm(vectors, axis=1)
-        told = lengths > 0
-        vectors = self._fold(vectors[told] / lengths[told, None])
-        clients = participants[told]
-        blocks = self._seen[clients] % self.counts.shape[1]
-        self.sums[clients, blocks] += vectors
-        self.counts[clients, blocks] += 1
-        self._seen[clients] += 1
+    def heard(self, participants: NDArray[np.int64]) -> None:
+        """Count a round for those who took part in it."""
+        self.n_rounds[participants] += 1
 
-    def _fold(self, vectors: Floats) -> Floats:
-        if not self._folded:
-            return vectors
-        folded = np.zeros((len(vectors), self.sums.shape[2]))
-        np.add.at(folded.T, self._place, (vectors * self._sign).T)
-        return folded
+    def complete(self, clients: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Say which clients have learnt something from every part."""
+        longest = np.abs(self.sums[clients]).max(axis=2)
+        return np.asarray(longest.min(axis=1) > 0)
 
-    def means(self, clients: NDArray[np.int64]) -> Floats:
-        """Return the mean direction of clients in each block: clients x blocks x coordinates."""
-        return self.sums[clients] / np.maximum(self.counts[clients], 1)[:, :, None]
+    def directions(self, clients: NDArray[np.int64]) -> Floats:
+        """Return what is special to clients: clients x parts x coordinates.
+
+        Every part's lesson is brought to length 1, and loses what it shares with all others.
+        """
+        vectors = self._folded(self.sums[clients, :, : self._n_parameters].astype(np.float64))
+        lengths = np.linalg.norm(vectors, axis=2, keepdims=True)
+        vectors = vectors / np.maximum(lengths, 1e-300)
+        shared = vectors.mean(axis=(0, 1))
+        shared /= max(float(np.linalg.norm(shared)), 1e-300)
+        return np.asarray(vectors - (vectors @ shared)[..., None] * shared)
 
     def forget(self, clients: NDArray[np.int64]) -> None:
         """Begin anew for some clients."""
         self.sums[clients] = 0.0
-        self.counts[clients] = 0
-        self._seen[clients] = 0
+        self.n_rounds[clients] = 0
 
-    def fewest(self, clients: NDArray[np.int64]) -> int:
-        """Return the smallest number of updates that a client has in a block."""
-        return int(self.counts[clients].min())
+    def _folded(self, vectors: Floats) -> Floats:
+        if self._width == self._n_parameters:
+            return vectors
+        folded = np.zeros((*vectors.shape[:2], self._width))
+        np.add.at(folded.transpose(2, 0, 1), self._place, (vectors * self._sign).transpose(2, 0, 1))
+        return folded
 
 
-def distance_from_chance(blocks: Floats, *, rng: np.random.Generator) -> float:
+def distance_from_chance(parts: Floats, *, rng: np.random.Generator) -> float:
     """Say how much more clients differ than chance explains, in standard deviations.
 
     Parameters
     ----------
-    blocks
-        Clients x blocks x coordinates.
+    parts
+        Clients x parts x coordinates.
     rng
         For the shuffles.
 
@@ -105,7 +111,7 @@ def distance_from_chance(blocks: Floats, *, rng: np.random.Generator) -> float:
     >>> distance_from_chance(noise + 2 * rng.standard_normal((6, 1, 20)), rng=rng) > 10
     True
     """
-    centred = blocks - blocks.mean(axis=0)
+    centred = parts - parts.mean(axis=0)
     seen = _agreement(centred)
     shuffled = np.array([_agreement(_shuffled(centred, rng)) for _ in range(N_SHUFFLES)])
     return float((seen - shuffled.mean()) / max(shuffled.std(), 1e-300))
@@ -115,16 +121,16 @@ def _agreement(centred: Floats) -> float:
     return float((centred.sum(axis=1) ** 2).sum())
 
 
-def _shuffled(blocks: Floats, rng: np.random.Generator) -> Floats:
-    """Shuffle the clients of each block, whole updates at a time."""
-    order = rng.permuted(np.tile(np.arange(len(blocks)), (blocks.shape[1], 1)), axis=1)
-    return np.stack([blocks[order[b], b] for b in range(blocks.shape[1])], axis=1)
+def _shuffled(parts: Floats, rng: np.random.Generator) -> Floats:
+    """Shuffle the clients of each part, whole vectors at a time."""
+    order = rng.permuted(np.tile(np.arange(len(parts)), (parts.shape[1], 1)), axis=1)
+    return np.stack([parts[order[p], p] for p in range(parts.shape[1])], axis=1)
 
 
-def find_groups(blocks: Floats, *, most_groups: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def find_groups(parts: Floats, *, most_groups: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Return the group of each client, by number.
 
-    The number of groups is that which predicts one half of the blocks best from the other; one
+    The number of groups is that which predicts one half of the parts best from the other; one
     group is among the candidates.
 
     Examples
@@ -135,11 +141,11 @@ def find_groups(blocks: Floats, *, most_groups: int, rng: np.random.Generator) -
     >>> len(set(groups.tolist())), len(set(groups[:4].tolist()))
     (3, 1)
     """
-    centred = blocks - blocks.mean(axis=0)
+    centred = parts - parts.mean(axis=0)
     halves = centred[:, 0::2].mean(axis=1), centred[:, 1::2].mean(axis=1)
     errors = [
         _error(halves[0], halves[1], k, rng) + _error(halves[1], halves[0], k, rng)
-        for k in range(1, min(most_groups, len(blocks)) + 1)
+        for k in range(1, min(most_groups, len(parts)) + 1)
     ]
     best = int(np.argmin(errors)) + 1
     return _k_means(centred.mean(axis=1), best, rng)[1]

@@ -5,13 +5,14 @@ ranker want the same (:mod:`cloister.federate.client_groups`); if it can tell th
 finds groups among them, and each group goes on with a copy of the ranker. Where clients are alike
 nothing is ever split, and the outcome is FPDGD's, bit for bit.
 
-The server sees single clients' updates, as in FPDGD, and no data. It cannot work where updates are
-added up before the server sees them.
+Beside its update a client must send, when a test is due, what each eighth of its queries has taught
+it. That is more about the client than FPDGD's update alone, and no data. It does not go together
+with adding up updates before the server sees them.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from pydantic import Field
 from cloister.core.errors import SettingsError
 from cloister.core.random import stream
 from cloister.core.settings import Settings
-from cloister.federate.client_groups import Directions, distance_from_chance, find_groups
+from cloister.federate.client_groups import Lessons, distance_from_chance, find_groups
 from cloister.federate.fedavg import averaged
 from cloister.federate.fpdgd import FpdgdSettings, local_rule, round_outcome
 from cloister.federate.learner import ClientRankers, RoundOutcome
@@ -37,16 +38,23 @@ class ClusteringSettings(Settings):
 
     Parameters
     ----------
-    updates_per_block
-        Updates that each client must have sent to each of the eight blocks before the first
-        test; each further test waits for twice as many.
+    first_test
+        Rounds in which half of a ranker's clients must have taken part before the first test; each
+        further test waits for twice as many. Clients who have learnt nothing from some part of
+        their queries are not judged, and stay with the first of the groups found.
+    divide_by
+        What makes the parts between which a client must be consistent. ``queries``: its wish must
+        show on some of its queries as on others, so it will on queries yet to come. ``rounds``: it
+        must last, but may be about a few queries that come again and again; clients of one wish
+        whose few queries differ are then told apart too.
     certainty
         How many standard deviations from chance it takes to split.
     most_groups
         The most groups that one split makes.
     """
 
-    updates_per_block: int = Field(default=5, ge=1)
+    first_test: int = Field(default=40, ge=1)
+    divide_by: Literal["queries", "rounds"] = "queries"
     certainty: float = Field(default=6.0, gt=0)
     most_groups: int = Field(default=10, ge=2)
 
@@ -92,9 +100,14 @@ class ClusteredFPDGD:
         self._first = ranker
         self._models = ranker.parameters.astype(np.float64)[None]
         self._group = np.zeros(population.n_clients, np.int32)
-        self._due = [self.clustering.updates_per_block]  # updates in a block before the next test
+        self._due = [self.clustering.first_test]  # rounds before the next test
         self._n_rounds = 0
-        self._directions = Directions(population.n_clients, ranker.settings.n_parameters, seed=seed)
+        self._lessons = Lessons(
+            population.n_clients,
+            ranker.settings.n_parameters,
+            width=population.arrays.features.shape[1],
+            seed=seed,
+        )
 
     @property
     def n_rounds(self) -> int:
@@ -112,22 +125,21 @@ class ClusteredFPDGD:
         participants = draw_participants(
             self.population.n_clients, settings.participants, seed=self.seed, round=self._n_rounds
         )
-        updates = np.empty((len(participants), self._models.shape[1]), np.float32)
         sums = train_clients(
             self.population,
             participants,
             self._models.astype(np.float32),
             self._first.settings.shape,
             settings.pdgd.pair_rule,
-            local_rule(settings),
+            local_rule(settings)._replace(parts_by_query=self.clustering.divide_by == "queries"),
             queries_per_round=settings.queries_per_round,
             seed=self.seed,
             round=self._n_rounds,
             model_of_client=self._group,
-            updates=updates,
+            parts=self._lessons.sums,
         )
         self._models = averaged(self._models, sums)
-        self._directions.add(participants, updates)
+        self._lessons.heard(participants)
         self._n_rounds += 1
         for group in range(len(self._models)):
             self._split_if_unlike(group)
@@ -141,14 +153,17 @@ class ClusteredFPDGD:
     def _split_if_unlike(self, group: int) -> None:
         """Test a group that has been watched for long enough; divide it or watch twice as long."""
         members = np.flatnonzero(self._group == group)
-        if len(members) < 2 or self._directions.fewest(members) < self._due[group]:
+        if not len(members) or np.median(self._lessons.n_rounds[members]) < self._due[group]:
             return
         self._due[group] *= 2
-        blocks = self._directions.means(members)
+        members = members[self._lessons.complete(members)]
+        if len(members) < 2:
+            return
+        parts = self._lessons.directions(members)
         rng = stream(self.seed, "clustered", self._n_rounds, group)
-        certainty = distance_from_chance(blocks, rng=rng)
+        certainty = distance_from_chance(parts, rng=rng)
         if certainty > self.clustering.certainty:
-            found = find_groups(blocks, most_groups=self.clustering.most_groups, rng=rng)
+            found = find_groups(parts, most_groups=self.clustering.most_groups, rng=rng)
             self._divide(group, members, found, certainty)
 
     def _divide(
@@ -161,7 +176,7 @@ class ClusteredFPDGD:
         names = np.concatenate(([group], len(self._models) + np.arange(len(copies))))
         self._models = np.concatenate((self._models, copies))
         self._group[members] = names[found]
-        self._due[group] = self.clustering.updates_per_block
-        self._due += [self.clustering.updates_per_block] * len(copies)
-        self._directions.forget(members)
+        self._due[group] = self.clustering.first_test
+        self._due += [self.clustering.first_test] * len(copies)
+        self._lessons.forget(np.flatnonzero(np.isin(self._group, names)))
         self.splits.append(Split(self._n_rounds, certainty, len(numbers)))

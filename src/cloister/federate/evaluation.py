@@ -38,7 +38,8 @@ class Offline(NamedTuple):
     by_query
         nDCG of each query, averaged over clients; NaN for a query that no client has an answer to.
     by_client
-        nDCG of each client, averaged over queries.
+        nDCG of each client, averaged over queries; NaN for a client with no answer anywhere, who
+        is left out of the mean.
     """
 
     ndcg: float
@@ -106,7 +107,7 @@ class Evaluation:
         values = np.stack([value for value, _ in measured])
         each = np.array([mean(value) for value in values])
         return Offline(
-            float(each @ weights),
+            float(_weighted_columns(each[:, None], weights)[0]),
             float(np.array([rank for _, rank in measured]) @ weights),
             _weighted_columns(values, weights),
             each[of_client],

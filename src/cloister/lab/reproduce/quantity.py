@@ -107,9 +107,7 @@ def gain(measure: str, since: float = 0.02) -> Quantity:
     """Return what training has added: the last tenth less the first part."""
     return Quantity(
         f"{_words(measure)}, end less first {since:.0%}",
-        lambda outcome: (
-            outcome.between(measure, 0.9, 1.0) - outcome.between(measure, 0.0, since)
-        ),
+        lambda outcome: outcome.between(measure, 0.9, 1.0) - outcome.between(measure, 0.0, since),
     )
 
 
@@ -117,9 +115,7 @@ def trend(measure: str) -> Quantity:
     """Return the last tenth less the tenth in the middle."""
     return Quantity(
         f"{_words(measure)}, end less middle",
-        lambda outcome: (
-            outcome.between(measure, 0.9, 1.0) - outcome.between(measure, 0.45, 0.55)
-        ),
+        lambda outcome: outcome.between(measure, 0.9, 1.0) - outcome.between(measure, 0.45, 0.55),
     )
 
 
@@ -135,4 +131,5 @@ def unsteadiness(measure: str) -> Quantity:
 
 def _words(measure: str) -> str:
     side, _, name = measure.partition("_")
-    return f"{side} {dict(ndcg='nDCG@10', max_rr='MaxRR').get(name, name)}"
+    names = {"ndcg": "nDCG@10", "max_rr": "MaxRR"}
+    return f"{side} {names.get(name, name)}"

@@ -23,7 +23,12 @@ SCRIPT: Final = "plotly.min.js"  # one file for all pages, beside them
 
 
 def write_report(
-    folder: Path, figures: Sequence[Figure], rows: Sequence[Row], *, size: Size, curves: Sequence[Path]
+    folder: Path,
+    figures: Sequence[Figure],
+    rows: Sequence[Row],
+    *,
+    size: Size,
+    curves: Sequence[Path],
 ) -> list[Path]:
     """Write ``report.md`` and ``report.json`` into a prepared folder."""
     about = {"size": size.name, "versions": versions(), "verdicts": counted(rows)}

@@ -26,7 +26,8 @@ def rows_of(figure: Figure, evidence: Evidence) -> list[Row]:
     the paper's number; ``verdict`` and the ``rule`` for it; ``setting`` and ``paper_setting``;
     ``note``.
     """
-    return [_row(figure, claim, evidence) for claim in figure.claims]
+    settings = {part.name: _setting(part) for part in figure.parts}
+    return [_row(figure, claim, evidence, settings) for claim in figure.claims]
 
 
 def counted(rows: Iterable[Row]) -> dict[str, int]:
@@ -41,7 +42,7 @@ def counted(rows: Iterable[Row]) -> dict[str, int]:
     return {name: counts[name] for name in ("agrees", "differs", "undecided", "skipped")}
 
 
-def _row(figure: Figure, claim: Claim, evidence: Evidence) -> Row:
+def _row(figure: Figure, claim: Claim, evidence: Evidence, settings: dict[str, str]) -> Row:
     parts = [figure.part(name) for name in claim.parts]
     estimate, verdict = _judged(claim, parts, evidence)
     paper = claim.expects.word if claim.paper is None else claim.paper
@@ -52,7 +53,7 @@ def _row(figure: Figure, claim: Claim, evidence: Evidence) -> Row:
         "figure": figure.key,
         "statement": claim.statement,
         "beyond": claim.beyond,
-        "data": _joined(part.collection.name for part in parts),
+        "data": _joined(part.name for part in parts),
         "paper_data": _joined(part.paper_collection or part.collection.name for part in parts),
         "compared": claim.compared,
         "paper": paper,
@@ -64,15 +65,13 @@ def _row(figure: Figure, claim: Claim, evidence: Evidence) -> Row:
         "difference": differs,
         "verdict": verdict,
         "rule": claim.expects.rule,
-        "setting": "; ".join(dict.fromkeys(_setting(part) for part in parts)),
+        "setting": "; ".join(dict.fromkeys(settings[part.name] for part in parts)),
         "paper_setting": figure.paper_setting,
         "note": estimate.note,
     }
 
 
-def _judged(
-    claim: Claim, parts: Sequence[Part], evidence: Evidence
-) -> tuple[Estimate, Verdict]:
+def _judged(claim: Claim, parts: Sequence[Part], evidence: Evidence) -> tuple[Estimate, Verdict]:
     for part in parts:
         if not part.collection.is_here:
             note = f"{part.collection.name} is not here: {part.collection.address}"

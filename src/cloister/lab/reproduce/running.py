@@ -105,9 +105,7 @@ def _work(settings: SimulationSettings) -> float:
     return each * _interactions(settings) + 50.0 * settings.rounds
 
 
-def _events(
-    jobs: Sequence[Job], folder: Path, workers: int | None
-) -> Generator[Event, None, None]:
+def _events(jobs: Sequence[Job], folder: Path, workers: int | None) -> Generator[Event, None, None]:
     """Do the jobs: in this process, or in several."""
     if workers is not None and workers < 1:
         raise SettingsError(f"at least 1 (given: {workers})", where="workers")
@@ -115,9 +113,7 @@ def _events(
     processes = min(workers or cores, max(len(jobs), 1))
     threads = max(1, cores // processes)
     if processes > 1:
-        with closing(
-            in_processes(jobs, folder, workers=processes, threads=threads)
-        ) as events:
+        with closing(in_processes(jobs, folder, workers=processes, threads=threads)) as events:
             yield from events
         return
     for job in jobs:

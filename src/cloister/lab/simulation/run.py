@@ -16,7 +16,7 @@ from cloister.core.errors import SettingsError
 from cloister.data.clicks import ClickModel
 from cloister.data.partitions import iid
 from cloister.data.ranking_data import RankingData
-from cloister.federate.clustered import ClusteredFPDGD
+from cloister.federate.clustered import ClusteredFPDGD, ClusteringSettings
 from cloister.federate.evaluation import Evaluation, Offline
 from cloister.federate.evolution import EvolutionStrategies
 from cloister.federate.fpdgd import FPDGD, FpdgdSettings
@@ -226,7 +226,11 @@ def make_learner(settings: SimulationSettings, clients: Clients) -> Learner:
             )
         case "clustered":
             return ClusteredFPDGD(
-                _population(settings, clients), first, settings=_fpdgd(settings), seed=settings.seed
+                _population(settings, clients),
+                first,
+                settings=_fpdgd(settings),
+                clustering=ClusteringSettings(divide_by=settings.cluster_by),
+                seed=settings.seed,
             )
         case "pdgd" | "batch-pdgd":
             return _without_federation(settings, clients, first)

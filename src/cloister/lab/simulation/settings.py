@@ -75,6 +75,9 @@ class SimulationSettings(Settings):
         FedProx's mu.
     private_layer
         FedPer.
+    cluster_by
+        For the method ``clustered``: whether a client's wish must show across its ``queries``, or
+        across ``rounds`` only (:class:`cloister.federate.clustered.ClusteringSettings`).
     share_data, warm_up_rounds
         Data sharing: the share of queries given to all clients, and rounds of training on them
         before the federation begins.
@@ -122,6 +125,7 @@ class SimulationSettings(Settings):
     rho_over: Literal["candidates", "page"] = "candidates"
     proximal: float = Field(default=0.0, ge=0)
     private_layer: bool = False
+    cluster_by: Literal["queries", "rounds"] = "queries"
     share_data: float = Field(default=0.0, ge=0, le=1)
     warm_up_rounds: int = Field(default=0, ge=0)
     paper_epsilon: float | None = Field(default=None, gt=0)
