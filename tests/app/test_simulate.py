@@ -163,7 +163,6 @@ def test_wrong_usage_has_exit_code_two(run: Run, arguments: tuple[str, ...], sai
         ("--data", "no/such/data"),
         ("--data", "no/such/data", "--folds", "all", "--out", "o"),
         ("--data", "world:nowhere"),
-        ("--data", WORLD, "--fold", "7"),
         ("--data", WORLD, "--rounds", "1", "--out", "/proc/nothing"),
     ],
 )

@@ -27,6 +27,7 @@ Vector = NDArray[np.float64]
 Stream = NDArray[np.uint32]
 
 PURPOSE = int.from_bytes(b"PDGD", "big")
+CUTOFF = 10  # of nDCG, whatever the length of a page
 
 
 class Training(NamedTuple):
@@ -123,9 +124,9 @@ def interact(
     page = order[: training.page_length]
     clicked = click([labels[d] for d in page], view, default, stream)
     margin = min(near_tie(keys, order, len(page)), near_kink(training.ranker, theta, features))
-    ndcg = literal_measures.ndcg([labels[d] for d in order], training.page_length)
-    seen = 0.0 if math.isnan(ndcg) else ndcg
-    return Shown(query, features, scores, page, clicked, seen, margin)
+    ideal = literal_measures.dcg(sorted(labels, reverse=True), CUTOFF)
+    ndcg = literal_measures.dcg([labels[d] for d in page], CUTOFF) / ideal if ideal else 0.0
+    return Shown(query, features, scores, page, clicked, ndcg, margin)
 
 
 def near_tie(keys: Sequence[float], order: Sequence[int], shown: int) -> float:

@@ -47,7 +47,7 @@ def labels_of_two(seed: int) -> np.ndarray:
 @pytest.mark.parametrize("nothing_relevant", ["skip", "zero"])
 def test_one_ranker_is_measured_as_by_name(k: int, nothing_relevant: Any) -> None:
     evaluation = Evaluation(
-        iid(DATA, 3), PERFECT, seed=1, page_length=k, nothing_relevant=nothing_relevant
+        iid(DATA, 3), PERFECT, seed=1, cutoff=k, nothing_relevant=nothing_relevant
     )
     expected = ndcg(ranker(1), DATA, k=k, nothing_relevant=nothing_relevant)
     found = evaluation.measure_one(ranker(1))
@@ -121,7 +121,7 @@ def test_client_is_measured_on_queries_it_does_not_hold() -> None:
 @pytest.mark.parametrize("k", [3, 10])
 def test_max_rr_is_that_of_a_user_who_walks_down_each_ranking(user: Any, k: int) -> None:
     views = by_document_preference(DATA, labels_of_two(3).T, seed=1)
-    evaluation = Evaluation(views, user, seed=9, page_length=k)
+    evaluation = Evaluation(views, user, seed=9, cutoff=k)
     found = evaluation.measure_one(ranker(2), round=4)
     scores = ranker(2).score(DATA.features)
     ranks = []

@@ -110,7 +110,7 @@ def literal_interaction(
     draw_clicks(shown, len(shown), *user.table(k), stream, clicked)
     ranks = np.flatnonzero(clicked) + 1
     max_rr = 1 / ranks[0] if len(ranks) else 0.0
-    ndcg = literal_ndcg(shown, labels, k)
+    ndcg = literal_ndcg(shown, labels, 10)
     values = settings.reward_values(k).tolist()
     reward = max_rr if settings.reward == "max_rr" else ndcg
     if settings.keep_probability < 1:

@@ -64,6 +64,7 @@ def run_round(
             training.proximal,
             training.clip_norm,
             training.one_step,
+            fields.pop("parts_by_query", True),
         ),
         queries_per_round=training.queries_per_round,
         seed=training.seed,
@@ -217,6 +218,8 @@ def test_private_parameters_stay_with_the_client_and_are_learnt_there(
     sent = literal_contributions(population, training, begins)
     sums, updates = run_round(population, training, models, private=private)
     assert not sums.differences[0, shared:].any()
+    assert not updates[:, shared:].any()
+    updates[:, shared:] = [each.difference[shared:] for each in sent]
     sums.differences[0, shared:] = sum(each.n * each.difference for each in sent)[shared:]
     assert_same_round(sums, updates, sent, np.zeros(5))
     for own, each in zip(private, sent, strict=True):
@@ -226,14 +229,26 @@ def test_private_parameters_stay_with_the_client_and_are_learnt_there(
 @rankers
 @pytest.mark.parametrize("one_step", [False, True])
 @settings(max_examples=8)
-@given(seed=seeds, pdgd=conventions, partition=st.sampled_from(PARTITIONS))
-def test_lessons_are_gathered_by_part_of_the_own_queries(
-    made_of: RankerSettings, one_step: bool, seed: int, pdgd: PdgdSettings, partition: str
+@given(
+    seed=seeds,
+    round=st.integers(0, 9),
+    pdgd=conventions,
+    partition=st.sampled_from(PARTITIONS),
+    by_query=st.booleans(),
+)
+def test_lessons_are_gathered_by_part_of_the_own_queries_or_of_the_rounds(
+    made_of: RankerSettings,
+    one_step: bool,
+    seed: int,
+    round: int,
+    pdgd: PdgdSettings,
+    partition: str,
+    by_query: bool,
 ) -> None:
     views = divided(ragged(seed), partition, seed=seed)
     population = Population(views, INFORMATIONAL, page_length=4)
     training = literal.Training(
-        made_of, pdgd, 3, 4, proximal=0.3, clip_norm=5.0, one_step=one_step, seed=seed
+        made_of, pdgd, 3, 4, proximal=0.3, clip_norm=5.0, one_step=one_step, seed=seed, round=round
     )
     models = models_for(made_of, 1, seed)
     parts = np.zeros((len(views), 3, max(8, made_of.n_parameters)), np.float32)
@@ -242,8 +257,9 @@ def test_lessons_are_gathered_by_part_of_the_own_queries(
     sent = literal_contributions(population, training, models[[0] * len(views)])
     for client, each in enumerate(sent):
         for page, step in zip(each.pages, each.steps, strict=True):
-            expected[client, page.query % 3, : made_of.n_parameters] += step
-    run_round(population, training, models, parts=parts)
+            part = (page.query if by_query else round) % 3
+            expected[client, part, : made_of.n_parameters] += step
+    run_round(population, training, models, parts=parts, parts_by_query=by_query)
     np.testing.assert_allclose(parts, expected, rtol=2e-4, atol=2e-5)
 
 

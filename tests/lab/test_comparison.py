@@ -18,7 +18,7 @@ FIGURE = "offline_ndcg@10"
 
 
 def kept(value: float | None, system: str = "", **fields: Any) -> KeptRun:
-    settings = SimulationSettings(data="world:features", **fields)
+    settings = SimulationSettings(data="somewhere", **fields)
     summary = {FIGURE: value, "online_ndcg@10": value}
     return KeptRun(Path(settings.digest()), settings, system, 0, summary, np.empty(0), {})
 

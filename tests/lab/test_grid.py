@@ -19,7 +19,7 @@ WORLD = "world:features?queries=20&documents=10&features=5"
 
 def test_a_grid_is_every_combination_in_a_fixed_order() -> None:
     experiment = Experiment(
-        base={"data": WORLD, "clients": 7},
+        base={"data": "somewhere", "clients": 7},
         vary={"ranker": ["linear", "mlp"], "rounds": [3, 4]},
         folds=[1, 2],
         seeds=[5, 1],
@@ -27,6 +27,11 @@ def test_a_grid_is_every_combination_in_a_fixed_order() -> None:
     found = [(run.ranker, run.rounds, run.fold, run.seed) for run in expand(experiment)]
     assert found == list(itertools.product(("linear", "mlp"), (3, 4), (1, 2), (5, 1)))
     assert {run.clients for run in expand(experiment)} == {7}
+
+
+def test_a_world_has_no_second_fold_to_average_over() -> None:
+    with pytest.raises(SettingsError, match="a world has one fold"):
+        expand(Experiment(base={"data": WORLD}, folds=[1, 2]))
 
 
 @given(
@@ -172,10 +177,15 @@ def test_a_wrong_file_is_named(tmp_path: Path, name: str, text: str | bytes, sai
 
 def test_given_settings_win_over_the_file() -> None:
     experiment = Experiment(
-        base={"data": WORLD, "clients": 3}, vary={"rounds": [1, 2]}, seeds=[1, 2], folds=[1, 2]
+        base={"data": "somewhere", "clients": 3},
+        vary={"rounds": [1, 2]},
+        seeds=[1, 2],
+        folds=[1, 2],
     )
     changed = overridden(experiment, {"clients": 9, "rounds": 5, "seed": 7, "fold": 2})
-    assert expand(changed) == [SimulationSettings(data=WORLD, clients=9, rounds=5, seed=7, fold=2)]
+    assert expand(changed) == [
+        SimulationSettings(data="somewhere", clients=9, rounds=5, seed=7, fold=2)
+    ]
     named = Experiment(base={"data": WORLD}, variant=[{"name": "a", "clients": 3}])
     with pytest.raises(SettingsError, match="clients: the variant 'a' has its own"):
         overridden(named, {"clients": 5})

@@ -147,7 +147,6 @@ def test_test_part_with_fewer_features_is_filled_up(tmp_path: Path) -> None:
     assert clients.test[0].data.n_features == 3
 
 
-@pytest.mark.xfail(reason="the other collection is scaled by itself, not as the training part")
 def test_test_part_from_elsewhere_is_scaled_as_the_training_part(tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_text("1 qid:1 1:0\n0 qid:1 1:10\n")
     (tmp_path / "other.txt").write_text("1 qid:1 1:0\n0 qid:1 1:5\n")
@@ -182,7 +181,6 @@ def test_click_model_knows_the_grades_of_the_test_part_too(tmp_path: Path) -> No
     assert clients.click_model.n_grades == 5
 
 
-@pytest.mark.xfail(reason="clients' own models know the grades of the training part only")
 def test_all_click_models_know_the_same_grades(tmp_path: Path) -> None:
     write_letor(made(6, 3), tmp_path / "train.txt")
     write_letor(made(6, 5), tmp_path / "other.txt")
@@ -290,7 +288,6 @@ def test_folds_of_the_clueweb09_intents_are_disjoint(real_data: Callable[[str], 
     assert all(train + test == 61 and test in (12, 13) for train, test in sizes)
 
 
-@pytest.mark.xfail(reason="each file is scaled apart, and the held-out queries take part in it")
 def test_intents_are_scaled_by_the_training_queries(tmp_path: Path) -> None:
     folder = intents_folder(tmp_path)
     clients = clients_of(folder, partition="intents", fold=5, normalise="global_minmax")

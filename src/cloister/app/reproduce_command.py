@@ -169,7 +169,7 @@ def _refuse_failures(outcome: RunsOutcome, folder: Path) -> None:
 
     if outcome.failures:
         first = outcome.failures[0]
-        say(first.trace)
+        typer.echo(first.trace, err=True)
         raise DataError(
             f"{len(outcome.failures)} runs failed, the first with: {first.error}",
             where=str(folder / "report.md"),

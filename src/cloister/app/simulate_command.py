@@ -219,14 +219,15 @@ def _one_run(
     files: list[Path] = []
     if out is not None:
         kept = write_run(out, result).path
-        files = [kept.with_suffix(end) for end in (".parquet", ".json", ".safetensors")]
-        files += write_report(out, panel=experiment.panel, x=x).files
+        files = [kept.with_suffix(end) for end in (".parquet", ".json", ".safetensors", ".npz")]
+        files += write_report(out, panel=experiment.panel, x=x, only=[settings]).files
     return run_result(settings, result.summary(), [file for file in files if file.exists()])
 
 
 def _grid(
     experiment: Experiment, out: Path, threads: int | None, workers: int | None, x: Any
 ) -> dict[str, Any]:
+    from cloister.lab.simulation.grid import expand
     from cloister.lab.simulation.report import write_report
     from cloister.lab.simulation.running import run_grid
 
@@ -240,6 +241,11 @@ def _grid(
     report = None
     if outcome.n_done + outcome.n_skipped:
         report = write_report(
-            out, title=experiment.name, baseline=experiment.baseline, panel=experiment.panel, x=x
+            out,
+            title=experiment.name,
+            baseline=experiment.baseline,
+            panel=experiment.panel,
+            x=x,
+            only=expand(experiment),
         )
     return grid_result(experiment, out, outcome, report, time.perf_counter() - start)

@@ -14,7 +14,7 @@ from cloister.core.counter_random import draw_below
 from cloister.core.kernel import kernel
 from cloister.data.clicks import draw_clicks
 from cloister.data.partitions import FlatViews
-from cloister.federate.population import PopulationArrays
+from cloister.federate.population import CUTOFF, PopulationArrays
 from cloister.measure.ndcg import ndcg_of_page
 from cloister.rank.linear import score_linear
 from cloister.rank.mlp import score_mlp
@@ -114,14 +114,14 @@ def record_page(
     last: int,
     online: NDArray[np.float64],
 ) -> tuple[float, int]:
-    """Add a page to the online sums: nDCG, 1 / rank of the highest click, clicks.
+    """Add a page to the online sums: nDCG@10, 1 / rank of the highest click, clicks.
 
     Returns
     -------
     tuple
         The page's nDCG, and the rank of the highest click from 1; 0 for none.
     """
-    ndcg = ndcg_of_page(labels, shown, shown, ideal)
+    ndcg = ndcg_of_page(labels, shown, CUTOFF, ideal)
     highest = 0
     for p in range(last, -1, -1):
         if clicked[p]:

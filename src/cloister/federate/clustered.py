@@ -5,9 +5,9 @@ ranker want the same (:mod:`cloister.federate.client_groups`); if it can tell th
 finds groups among them, and each group goes on with a copy of the ranker. Where clients are alike
 nothing is ever split, and the outcome is FPDGD's, bit for bit.
 
-Beside its update a client must send, when a test is due, what each eighth of its queries has taught
-it. That is more about the client than FPDGD's update alone, and no data. It does not go together
-with adding up updates before the server sees them.
+Beside its update a client must send, when a test is due, what each twelfth of its queries has
+taught it. That is more about the client than FPDGD's update alone, and no data. It does not go
+together with adding up updates before the server sees them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ClusteringSettings(Settings):
 
     first_test: int = Field(default=40, ge=1)
     divide_by: Literal["queries", "rounds"] = "queries"
-    certainty: float = Field(default=6.0, gt=0)
+    certainty: float = Field(default=5.0, gt=0)
     most_groups: int = Field(default=10, ge=2)
 
 
@@ -160,9 +160,9 @@ class ClusteredFPDGD:
         if len(members) < 2:
             return
         parts = self._lessons.directions(members)
-        rng = stream(self.seed, "clustered", self._n_rounds, group)
-        certainty = distance_from_chance(parts, rng=rng)
+        certainty = distance_from_chance(parts)
         if certainty > self.clustering.certainty:
+            rng = stream(self.seed, "clustered", self._n_rounds, group)
             found = find_groups(parts, most_groups=self.clustering.most_groups, rng=rng)
             self._divide(group, members, found, certainty)
 

@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cloister.core.errors import SettingsError
+from cloister.core.errors import DataError, SettingsError
 from cloister.core.random import stream
 from cloister.data.clicks import ClickModel, sample_clicks
 from cloister.data.partitions import ClientView, flatten
 from cloister.federate.learner import ClientRankers
-from cloister.federate.population import PAGE_LENGTH
+from cloister.federate.population import CUTOFF
 from cloister.measure.mean import NothingRelevant, mean
 from cloister.measure.ndcg import ndcg
 from cloister.measure.ranked import RankedLabels, count_grades, rank_labels
@@ -60,8 +60,8 @@ class Evaluation:
         Whose clicks the reciprocal rank is of.
     seed
         Decides ties and clicks.
-    page_length
-        The cut-off of the measures.
+    cutoff
+        Of the measures.
     nothing_relevant
         Whether queries with nothing relevant are left out (thesis) or count 0 (report).
     """
@@ -72,19 +72,21 @@ class Evaluation:
         click_model: ClickModel,
         *,
         seed: int,
-        page_length: int = PAGE_LENGTH,
+        cutoff: int = CUTOFF,
         nothing_relevant: NothingRelevant = "skip",
     ) -> None:
         if not views:
             raise SettingsError("a federation needs at least one client", where="clients")
         flat = flatten(views)
         self.data = views[0].data
+        if self.data.n_queries == 0:
+            raise DataError("there is no query to measure on", where="test data")
         self._labels = flat.labels
         self._label_set = flat.label_set
         self._counts = [count_grades(labels, self.data.offsets) for labels in flat.labels]
         self._click_model = click_model
         self._seed = seed
-        self._k = page_length
+        self._k = cutoff
         self._nothing_relevant = nothing_relevant
 
     @property
@@ -100,10 +102,13 @@ class Evaluation:
         )
         n_clients = np.bincount(of_client)
         weights = n_clients / n_clients.sum()
-        scores = [ranker.score(self.data.features) for ranker in clients.rankers]
-        measured = [
-            self._measured(scores[pair // n_sets], int(pair % n_sets), round) for pair in pairs
-        ]
+        measured = []
+        scored, scores = -1, np.empty(0, np.float32)
+        for pair in pairs:  # ascending: those of one ranker follow each other
+            if pair // n_sets != scored:
+                scored = int(pair // n_sets)
+                scores = clients.rankers[scored].score(self.data.features)
+            measured.append(self._measured(scores, int(pair % n_sets), round))
         values = np.stack([value for value, _ in measured])
         each = np.array([mean(value) for value in values])
         return Offline(

@@ -370,7 +370,7 @@ def _train_block(
             arrays,
             client,
             n_steps,
-            n_steps * round,
+            round,
             origin,
             shape,
             pairs,
@@ -388,5 +388,5 @@ def _train_block(
             private[client, i - shared] = origin[i] + difference[i]
         online[3 + model] += n_steps
         if len(updates):
-            for i in range(n_parameters):
-                updates[index, i] = difference[i]
+            for i in range(n_parameters):  # what is private does not leave the client
+                updates[index, i] = difference[i] if i < shared else np.float32(0.0)

@@ -14,9 +14,10 @@ from cloister.data.clicks import ClickModel, StackedTables, stack_tables
 from cloister.data.partitions import ClientView, FlatViews, distinct_click_models, flatten
 from cloister.measure.ndcg import discount, gain
 
-__all__ = ["PAGE_LENGTH", "Population", "PopulationArrays", "Precision"]
+__all__ = ["CUTOFF", "PAGE_LENGTH", "Population", "PopulationArrays", "Precision"]
 
 PAGE_LENGTH: Final = 10  # results shown for a query in every FOLTR paper
+CUTOFF: Final = 10  # of nDCG, whatever the length of a page
 _LANES: Final = 8  # features are padded to a multiple: a vector register is filled
 _ROWS_AT_ONCE: Final = 65_536
 
@@ -28,7 +29,7 @@ class PopulationArrays(NamedTuple):
 
     In half precision features are whole multiples of ``units``, else ``units`` is empty.
 
-    ``ideals[s, e]`` is the ideal DCG of entry e under label set s, over the documents that the
+    ``ideals[s, e]`` is the ideal DCG@10 of entry e under label set s, over the documents that the
     entry holds. The last click model is for clients who have none of their own.
     """
 
@@ -90,7 +91,7 @@ class Population:
             *_packed(self.data.features, precision),
             flat,
             stack_tables(models, page_length),
-            _ideals(flat.labels, flat.starts, flat.stops, flat.rows, page_length),
+            _ideals(flat.labels, flat.starts, flat.stops, flat.rows, CUTOFF),
         )
 
     @property

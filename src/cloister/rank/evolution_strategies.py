@@ -63,7 +63,8 @@ class EvolutionSettings(Settings):
     """How evolution strategies learn; the defaults are those of the thesis and of public code.
 
     A linear ranker that begins with zero weights ranks alike at every scale, and so Adam's path
-    depends on ``learning_rate / sigma`` only: twice both gives twice the weights.
+    depends on ``learning_rate / sigma`` only, where ``adam_epsilon`` is negligible: twice both
+    gives twice the weights.
 
     Parameters
     ----------

@@ -25,8 +25,7 @@ __all__ = ["PairRule", "pair_coefficients"]
 
 Floats = NDArray[np.float32]
 
-# Log of the widest ratio of masses that is handled without logarithms.
-_WIDEST: Final = 46.0
+_LOG_LARGEST: Final = 650.0  # double precision ends near exp(709)
 
 
 class PairRule(NamedTuple):
@@ -90,10 +89,11 @@ def pair_coefficients(
     for place in top:
         reference = max(reference, scores[place])
         lowest = min(lowest, scores[place])
-    # Products of so many masses, each within exp(-widest) to exp(widest), stay finite and not 0.
-    widest = min(_WIDEST, 650.0 / (considered + 1))
     beyond = highest + math.log(total) if total > 0.0 else -np.inf
-    if lowest - reference > -widest and beyond - reference < widest:
+    # The products are of sums of masses, fewer than considered; each is within exp(-spread) to
+    # exp(spread), so a product is within the range of double precision.
+    spread = max(reference - lowest, beyond - reference, 0.0) + math.log(considered + 1.0)
+    if (considered + 2.0) * spread < _LOG_LARGEST:
         _by_masses(scores, top, clicked, reference, beyond, masses, coefficients)
     else:
         _by_logarithms(scores, top, clicked, beyond, masses, coefficients)

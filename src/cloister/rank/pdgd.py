@@ -41,7 +41,8 @@ class PdgdSettings(Settings):
         Of one interaction.
     decay
         What the learning rate is multiplied by after each interaction; 1 in the thesis, 0.9999977
-        in the original code. In federated training it counts the interactions of a client.
+        in the original code. In federated training it counts the interactions that a client would
+        have had if it had taken part in every round.
     """
 
     negatives: Literal["to_last_click", "whole_page"] = "to_last_click"

@@ -29,9 +29,10 @@ class ClientView:
     data
         The data set, shared by all clients.
     queries
-        Positions of the queries that the client may draw, ascending; ``None`` for all.
+        Positions of the queries that the client may draw; ``None`` for all. Shared queries come
+        after the client's own, and may be among them too.
     rows, offsets
-        Rows that the client holds, ascending: those of its i-th query are ``rows[offsets[i]]`` to
+        Rows that the client holds: those of its i-th query are ``rows[offsets[i]]`` to
         ``rows[offsets[i + 1]]``. ``None`` where it holds every row of its queries.
     labels
         The client's own relevance grade for every row of the data set.

@@ -98,7 +98,7 @@ def late(measure: str) -> Quantity:
 def until(share: float, measure: str) -> Quantity:
     """Return the mean over the first part of the interactions."""
     return Quantity(
-        f"{_words(measure)} over the first {share:.0%} of interactions",
+        f"{_words(measure)} over the first {100 * share:g} % of interactions",
         lambda outcome: outcome.between(measure, 0.0, share),
     )
 
@@ -106,7 +106,7 @@ def until(share: float, measure: str) -> Quantity:
 def gain(measure: str, since: float = 0.02) -> Quantity:
     """Return what training has added: the last tenth less the first part."""
     return Quantity(
-        f"{_words(measure)}, end less first {since:.0%}",
+        f"{_words(measure)}, end less first {100 * since:g} %",
         lambda outcome: outcome.between(measure, 0.9, 1.0) - outcome.between(measure, 0.0, since),
     )
 

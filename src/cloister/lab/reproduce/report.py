@@ -90,8 +90,8 @@ def _heading(about: dict[str, Any]) -> str:
         f"# The paper's statements beside what came out ({about['size']} run)\n\n"
         f"{counts}. Cloister {about['versions']['cloister']}.\n\n"
         "Each row compares what stands before *less* with what stands behind it. Intervals are at "
-        "95 % over repetitions (folds and seeds). *agrees*: the whole interval is as the paper "
-        "says; *differs*: none of it is; *undecided*: it reaches to both sides.\n"
+        "95 % over n repetitions (folds, seeds, worlds). *agrees*: the whole interval is as the "
+        "paper says; *differs*: none of it is; *undecided*: it reaches to both sides.\n"
     )
 
 
@@ -104,8 +104,8 @@ def _section(figure: Figure, rows: Sequence[Row], curves: Sequence[Path]) -> str
         chosen = [row for row in rows if row["statement"] == statement]
         whose = "beyond the paper" if chosen[0]["beyond"] else chosen[0]["paper_data"]
         lines.append(f"\n**{statement}** ({whose})\n")
-        lines.append("| here | paper | ours | interval | repetitions | verdict |")
-        lines.append("|---|---|---|---|---|---|")
+        lines.append("| here | means | paper | ours | interval | n | verdict |")
+        lines.append("|---|---|---|---|---|---|---|")
         lines += [_line(row) for row in chosen]
     own = [path for path in curves if path.name.startswith(f"{figure.key}-")]
     lines += ["", *(f"[{path.name}](curves/{path.name})" for path in own)]
@@ -116,6 +116,7 @@ def _line(row: Row) -> str:
     note = f" ({row['note']})" if row["note"] else ""
     cells = [
         f"{row['data']}: {row['compared']}{note}",
+        ", ".join(number_text(value) for value in row["means"].values()),
         number_text(row["paper"]),
         number_text(row["ours"]),
         interval_text(row),

@@ -21,10 +21,10 @@ def rows_of(figure: Figure, evidence: Evidence) -> list[Row]:
 
     The keys of a row: ``figure``; ``statement``, the paper's in our words (ours, where ``beyond``
     is true); ``data`` and ``paper_data``; ``compared``, what was measured; ``paper``, the number
-    that the paper prints for it, or in a word what it says; ``ours`` with its interval ``low`` to
-    ``high`` over ``n`` pairs of runs; ``means`` of what was compared; ``difference`` of ours from
-    the paper's number; ``verdict`` and the ``rule`` for it; ``setting`` and ``paper_setting``;
-    ``note``.
+    that the paper prints for it, or in a word what it says (nothing where ``beyond`` is true);
+    ``ours`` with its interval ``low`` to ``high`` over ``n`` repetitions; ``means`` of what was
+    compared; ``difference`` of ours from the paper's number; ``verdict`` and the ``rule`` for it;
+    ``setting`` and ``paper_setting``; ``note``.
     """
     settings = {part.name: _setting(part) for part in figure.parts}
     return [_row(figure, claim, evidence, settings) for claim in figure.claims]
@@ -45,7 +45,8 @@ def counted(rows: Iterable[Row]) -> dict[str, int]:
 def _row(figure: Figure, claim: Claim, evidence: Evidence, settings: dict[str, str]) -> Row:
     parts = [figure.part(name) for name in claim.parts]
     estimate, verdict = _judged(claim, parts, evidence)
-    paper = claim.expects.word if claim.paper is None else claim.paper
+    word = None if claim.beyond else claim.expects.word
+    paper = word if claim.paper is None else claim.paper
     differs = None
     if estimate.value is not None and claim.paper is not None:
         differs = estimate.value - claim.paper

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -10,10 +10,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cloister.core.errors import SettingsError
+from cloister.core.errors import DataError, SettingsError
 from cloister.data.clicks import GRADE_COUNTS, ClickModel, click_model
 from cloister.data.letor import LetorSettings
 from cloister.data.letor_folder import FoldData
+from cloister.data.normalise import column_scale, normalise
 from cloister.data.partitions import (
     ClientView,
     Views,
@@ -91,25 +92,40 @@ def _plain_views(settings: SimulationSettings) -> tuple[Views, Views]:
                 n_clients=n,
             )
         case "clicks":
-            views = by_click_behaviour(train, _models(settings, train), n_clients=n)
+            views = by_click_behaviour(train, _models(settings, train, test), n_clients=n)
         case _:
-            views = mixed_click_behaviour(train, _models(settings, train), n)
+            views = mixed_click_behaviour(train, _models(settings, train, test), n)
     return views, iid(test, n)
 
 
 def _load(settings: SimulationSettings) -> FoldData:
-    reading = LetorSettings(normalise=settings.normalise, null=settings.null)
-    fold = load_fold(settings.data, settings.fold, reading)
+    """Load the fold; what comes from elsewhere is scaled as the training part is."""
     if not settings.test:
-        return fold
-    reading = LetorSettings(
-        normalise=settings.normalise, null=settings.null, n_features=fold.train.n_features
-    )
-    return fold._replace(test=load_fold(settings.test, 1, reading).test)
+        return load_fold(settings.data, settings.fold, _reading(settings))
+    raw = LetorSettings(null=settings.null)
+    fold = load_fold(settings.data, settings.fold, raw)
+    width = LetorSettings(null=settings.null, n_features=fold.train.n_features)
+    test = load_fold(settings.test, 1, width).test
+    return FoldData(*_scaled(settings, fold.train, fold.validation, test))
 
 
-def _models(settings: SimulationSettings, data: RankingData) -> list[ClickModel]:
-    return [_model(name, data.n_grades, settings) for name in settings.click_models]
+def _reading(settings: SimulationSettings) -> LetorSettings:
+    return LetorSettings(normalise=settings.normalise, null=settings.null)
+
+
+def _scaled(
+    settings: SimulationSettings, train: RankingData, *others: RankingData | None
+) -> Iterator[Any]:
+    """Normalise all parts; a global scale is that of the training part."""
+    method = settings.normalise
+    scale = column_scale(train, method) if method.startswith("global") else None
+    for part in (train, *others):
+        yield None if part is None else normalise(part, method, scale=scale)
+
+
+def _models(settings: SimulationSettings, *parts: RankingData) -> list[ClickModel]:
+    grades = max(part.n_grades for part in parts)
+    return [_model(name, grades, settings) for name in settings.click_models]
 
 
 def _model(name: str, grades: int, settings: SimulationSettings) -> ClickModel:
@@ -162,14 +178,17 @@ def _load_intents(settings: SimulationSettings) -> tuple[IntentData, IntentData]
         if not isinstance(world, IntentsWorld):
             raise SettingsError("this world has no intents", where=settings.data)
         return world.data("train"), world.data("test")
-    reading = LetorSettings(normalise=settings.normalise, null=settings.null)
-    everything = read_intents(Path(settings.data), reading)
+    everything = read_intents(Path(settings.data), LetorSettings(null=settings.null))
     n = everything.data.n_queries
-    if not 1 <= settings.fold <= min(INTENT_FOLDS, n):
+    if n < INTENT_FOLDS:
+        raise DataError(f"{n} queries do not make {INTENT_FOLDS} folds", where=settings.data)
+    if not 1 <= settings.fold <= INTENT_FOLDS:
         raise SettingsError(f"there are folds 1 to {INTENT_FOLDS}", where="fold")
     fold_of_query = np.arange(n) * INTENT_FOLDS // n
     held_out = fold_of_query == settings.fold - 1
-    return _queries_of(everything, ~held_out), _queries_of(everything, held_out)
+    train, test = _queries_of(everything, ~held_out), _queries_of(everything, held_out)
+    scaled = _scaled(settings, train.data, test.data)
+    return replace(train, data=next(scaled)), replace(test, data=next(scaled))
 
 
 def _queries_of(intents: IntentData, kept: NDArray[Any]) -> IntentData:

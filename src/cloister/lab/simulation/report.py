@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ from cloister.lab.simulation.curve_image import curves_png
 from cloister.lab.simulation.curve_page import curves_html
 from cloister.lab.simulation.curves import Axis, curve_grid
 from cloister.lab.simulation.run_files import KeptRun, load_runs, write_aside
+from cloister.lab.simulation.settings import SimulationSettings
 from cloister.lab.simulation.summary import write_summary
 
 __all__ = ["FolderReport", "write_report"]
@@ -30,13 +32,17 @@ def write_report(
     baseline: str = "",
     panel: str = "click_model",
     x: Axis = "rounds",
+    only: Iterable[SimulationSettings] | None = None,
 ) -> FolderReport:
     """Write ``summary.parquet``, ``summary.json``, ``curves.png`` and ``curves.html``.
 
-    They cover every run in the folder, whichever experiment it came from.
+    They cover the runs of these settings that are there; every run in the folder unless given.
     """
     folder = Path(folder)
     runs = load_runs(folder)
+    if only is not None:
+        wanted = {settings.digest() for settings in only}
+        runs = [run for run in runs if run.settings.digest() in wanted]
     comparisons = compare_systems(runs, baseline=baseline, panel=panel)
     files = write_summary(folder, runs, comparisons)
     grid = curve_grid(runs, panel=panel, x=x)

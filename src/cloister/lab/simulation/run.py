@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cloister.core.errors import SettingsError
 from cloister.data.clicks import ClickModel
-from cloister.data.partitions import iid
+from cloister.data.partitions import ClientView, Views, iid
 from cloister.data.ranking_data import RankingData
 from cloister.federate.clustered import ClusteredFPDGD, ClusteringSettings
 from cloister.federate.evaluation import Evaluation, Offline
@@ -64,10 +64,13 @@ class SimulationResult:
 
     @property
     def weights_sha256(self) -> str:
-        """A digest of all rankers' parameters: equal where two runs agree in every bit."""
+        """A digest of all rankers' parameters, and of who uses which: equal where runs agree."""
         digest = hashlib.sha256()
-        for ranker in self.learner.client_rankers().rankers:
+        clients = self.learner.client_rankers()
+        for ranker in clients.rankers:
             digest.update(ranker.parameters.astype("<f4").tobytes())
+        if len(clients.rankers) > 1:  # then it matters who uses which
+            digest.update(clients.of_client.astype("<i8").tobytes())
         return digest.hexdigest()
 
     def summary(self) -> dict[str, Any]:
@@ -84,6 +87,9 @@ class SimulationResult:
             "cpu_seconds": self.cpu_seconds,
             "weights_sha256": self.weights_sha256,
         }
+        if isinstance(self.learner, ClusteredFPDGD):
+            figures["groups"] = len(self.learner.client_rankers().rankers)
+            figures["splits"] = [split._asdict() for split in self.learner.splits]
         return figures | self.privacy()
 
     def privacy(self) -> dict[str, Any]:
@@ -143,7 +149,6 @@ def simulate(
             clients.test,
             clients.click_model,
             seed=settings.seed,
-            page_length=settings.page_length,
             nothing_relevant=settings.nothing_relevant,
         )
         start, cpu = time.perf_counter(), time.process_time()
@@ -229,7 +234,7 @@ def make_learner(settings: SimulationSettings, clients: Clients) -> Learner:
                 _population(settings, clients),
                 first,
                 settings=_fpdgd(settings),
-                clustering=ClusteringSettings(divide_by=settings.cluster_by),
+                clustering=_clustering(settings),
                 seed=settings.seed,
             )
         case "pdgd" | "batch-pdgd":
@@ -246,7 +251,11 @@ def make_learner(settings: SimulationSettings, clients: Clients) -> Learner:
 
 
 def _population(settings: SimulationSettings, clients: Clients) -> Population:
-    return Population(clients.train, clients.click_model, page_length=settings.page_length)
+    return _population_of(clients.train, clients.click_model, settings)
+
+
+def _population_of(views: Views, model: ClickModel, settings: SimulationSettings) -> Population:
+    return Population(views, model, page_length=settings.page_length, precision=settings.precision)
 
 
 def _pdgd(settings: SimulationSettings) -> PdgdSettings:
@@ -279,12 +288,26 @@ def _paper_noise(settings: SimulationSettings) -> PaperGammaNoise | None:
     )
 
 
+def _clustering(settings: SimulationSettings) -> ClusteringSettings:
+    return ClusteringSettings(
+        divide_by=settings.cluster_by,
+        first_test=settings.first_test,
+        certainty=settings.certainty,
+        most_groups=settings.most_groups,
+    )
+
+
 def _evolution(settings: SimulationSettings) -> EvolutionSettings:
     return EvolutionSettings(
         sigma=settings.sigma,
         learning_rate=settings.rate,
         reward=settings.reward,
         keep_probability=settings.keep_probability,
+        antithetic=settings.antithetic,
+        beta1=settings.beta1,
+        beta2=settings.beta2,
+        adam_epsilon=settings.adam_epsilon,
+        ndcg_levels=settings.ndcg_levels,
     )
 
 
@@ -294,28 +317,43 @@ def _without_federation(settings: SimulationSettings, clients: Clients, first: R
     After each interaction: one client issues all queries. In batches: each interaction is a
     client's of its own, and gradients are summed.
     """
-    n = settings.clients * settings.queries_per_round
-    if len({id(view) for view in clients.train}) > 1:
+    views = tuple(replace(view, queries_per_round=None) for view in _distinct(clients.train))
+    if len({(id(v.queries), id(v.rows), id(v.labels), v.click_models) for v in views}) > 1:
         raise SettingsError(
             "without a federation all data is alike",
             where=f"partition {settings.partition}",
             remedy="use the partition iid",
         )
+    n = _interactions_of_a_round(settings, clients.train)
     if settings.method == "pdgd":
-        views, chosen = clients.train[:1], FpdgdSettings(pdgd=_pdgd(settings), queries_per_round=n)
+        views, chosen = views[:1], FpdgdSettings(pdgd=_pdgd(settings), queries_per_round=n)
     else:
-        views = clients.train[:1] * n
+        views = views[:1] * n
         chosen = FpdgdSettings(pdgd=_pdgd(settings), queries_per_round=1, aggregation="sum")
-    population = Population(views, clients.click_model, page_length=settings.page_length)
+    population = _population_of(views, clients.click_model, settings)
     return FPDGD(population, first, settings=chosen, seed=settings.seed)
+
+
+def _distinct(views: Views) -> list[ClientView]:
+    return list({id(view): view for view in views}.values())
+
+
+def _interactions_of_a_round(settings: SimulationSettings, views: Views) -> int:
+    """Return how many searches a federation of these clients makes in a round, on average."""
+    searches = sum(view.queries_per_round or settings.queries_per_round for view in views)
+    return max(1, round(searches * (settings.participants or len(views)) / len(views)))
 
 
 def _warmed_up(
     settings: SimulationSettings, first: Ranker, shared: RankingData, model: ClickModel
 ) -> Ranker:
-    """Train on the shared queries alone, as many interactions a round as the federation has."""
-    population = Population(iid(shared, settings.clients), model, page_length=settings.page_length)
-    learner = FPDGD(population, first, settings=_fpdgd(settings), seed=settings.seed + 2**32)
+    """Train by plain FPDGD on the shared queries alone."""
+    learner = FPDGD(
+        _population_of(iid(shared, settings.clients), model, settings),
+        first,
+        settings=FpdgdSettings(pdgd=_pdgd(settings), queries_per_round=settings.queries_per_round),
+        seed=settings.seed + 2**32,
+    )
     for _ in range(settings.warm_up_rounds):
         learner.step()
     return learner.ranker

@@ -1,8 +1,10 @@
 """What is kept of a run: its curves as Parquet, all else as JSON, its ranker as safetensors.
 
+Where clients have rankers of their own, all of them are in an npz file beside it.
+
 A folder of results has ``runs/`` with three files a run, named by the digest of its settings, and
 ``incoming/`` for files being written. Each file is complete before it has its name, and the JSON,
-which holds checksums of itself and of the curves, comes last: a run is there whole or not at all.
+which holds checksums of itself and of the others, comes last: a run is there whole or not at all.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ __all__ = ["KeptRun", "load_runs", "prepare_folder", "read_run", "rename_run", "
 
 Curves = dict[str, NDArray[np.float64]]
 
-FORMAT: Final = 1  # change it when the layout of a run's files changes
+FORMAT: Final = 2  # change it when the layout of a run's files changes
 METADATA_KEY: Final = b"cloister"
 
 
@@ -87,7 +89,7 @@ def write_run(
     path = _path(folder, result.settings)
     curves = _encoded_curves(result)
     write_aside(folder, path.with_suffix(".parquet"), curves)
-    _write_ranker(result, path.with_suffix(".safetensors"))
+    rankers = _write_rankers(folder, result, path)
     record = {
         "format": FORMAT,
         "versions": versions(),
@@ -97,6 +99,9 @@ def write_run(
         "summary": {name: _finite(value) for name, value in result.summary().items()},
         "by_query": [_finite(value) for value in result.final.by_query.tolist()],
         "curves_sha256": hashlib.sha256(curves).hexdigest(),
+        "rankers_sha256": {
+            file.suffix: hashlib.sha256(file.read_bytes()).hexdigest() for file in rankers
+        },
     }
     _write_record(folder, path, record)
     return _kept(path, record)
@@ -178,11 +183,23 @@ def _encoded_curves(result: SimulationResult) -> bytes:
     return parquet_bytes(result.curves, about)
 
 
-def _write_ranker(result: SimulationResult, path: Path) -> None:
-    """Keep the ranker that a new client would get, where it has a finite one."""
-    ranker = result.learner.ranker
-    if np.isfinite(ranker.parameters).all():
-        save_ranker(ranker, path, extra={"settings": result.settings.model_dump(mode="json")})
+def _write_rankers(folder: Path, result: SimulationResult, path: Path) -> list[Path]:
+    """Keep the ranker that a new client would get, and all of them where clients differ."""
+    for old in (path.with_suffix(".safetensors"), path.with_suffix(".npz")):
+        old.unlink(missing_ok=True)
+    clients = result.learner.client_rankers()
+    if not all(np.isfinite(ranker.parameters).all() for ranker in clients.rankers):
+        return []
+    files = [path.with_suffix(".safetensors")]
+    extra = {"settings": result.settings.model_dump(mode="json")}
+    save_ranker(result.learner.ranker, files[0], extra=extra)
+    if len(clients.rankers) > 1:
+        stream = io.BytesIO()
+        stacked = np.stack([ranker.parameters for ranker in clients.rankers])
+        np.savez(stream, parameters=stacked, of_client=clients.of_client)
+        files.append(path.with_suffix(".npz"))
+        write_aside(folder, files[1], stream.getvalue())
+    return files
 
 
 def _write_record(folder: Path, path: Path, record: Mapping[str, Any]) -> None:
@@ -197,6 +214,9 @@ def _read_record(path: Path) -> dict[str, Any]:
         record: dict[str, Any] = json.loads(path.read_bytes())
         curves = path.with_suffix(".parquet").read_bytes()
         told = record["sha256"], record["curves_sha256"], record["format"]
+        for suffix, digest in record["rankers_sha256"].items():
+            if hashlib.sha256(path.with_suffix(suffix).read_bytes()).hexdigest() != digest:
+                raise Damaged("a ranker does not match its checksum", where=str(path))
     except (ValueError, KeyError, TypeError) as error:
         raise Damaged(f"cannot be read ({error})", where=str(path)) from None
     without = {name: value for name, value in record.items() if name != "sha256"}

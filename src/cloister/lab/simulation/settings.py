@@ -9,7 +9,8 @@ from pydantic import Field, model_validator
 from cloister.core.settings import Settings
 from cloister.data.clicks import StopRule
 from cloister.data.normalise import Normalisation
-from cloister.federate.population import PAGE_LENGTH
+from cloister.data.worlds.address import is_world
+from cloister.federate.population import PAGE_LENGTH, Precision
 from cloister.measure.mean import NothingRelevant
 
 __all__ = ["Method", "Partition", "SimulationSettings"]
@@ -53,7 +54,7 @@ class SimulationSettings(Settings):
     click_model, stop
         Who clicks, and when a cascade's user may leave.
     page_length
-        Documents shown for a query; measures are cut off there too.
+        Documents shown for a query; nDCG is always that of the first ten.
     partition
         How data and habits are divided among clients: alike (``iid``, ``iid-disjoint``), by
         document preference (``intents``; ``intents-shuffled`` as in the thesis, and its IID
@@ -75,17 +76,20 @@ class SimulationSettings(Settings):
         FedProx's mu.
     private_layer
         FedPer.
-    cluster_by
+    cluster_by, first_test, certainty, most_groups
         For the method ``clustered``: whether a client's wish must show across its ``queries``, or
-        across ``rounds`` only (:class:`cloister.federate.clustered.ClusteringSettings`).
+        across ``rounds`` only, and when clients are told apart
+        (:class:`cloister.federate.clustered.ClusteringSettings`).
     share_data, warm_up_rounds
         Data sharing: the share of queries given to all clients, and rounds of training on them
         before the federation begins.
     paper_epsilon, paper_sensitivity, paper_clip
         The thesis's noise, which does not give what it claims
         (:class:`cloister.federate.paper_noise.PaperGammaNoise`); none unless an epsilon is given.
-    sigma, reward, keep_probability
-        Of evolution strategies.
+    sigma, reward, keep_probability, antithetic, beta1, beta2, adam_epsilon, ndcg_levels
+        Of evolution strategies (:class:`cloister.rank.evolution_strategies.EvolutionSettings`).
+    precision
+        Of stored features: ``half`` for linear rankers only.
     evaluate_every
         Rounds between offline measurements; the last round is always measured.
     evaluate_on
@@ -126,6 +130,9 @@ class SimulationSettings(Settings):
     proximal: float = Field(default=0.0, ge=0)
     private_layer: bool = False
     cluster_by: Literal["queries", "rounds"] = "queries"
+    first_test: int = Field(default=40, ge=1)
+    certainty: float = Field(default=5.0, gt=0)
+    most_groups: int = Field(default=10, ge=2)
     share_data: float = Field(default=0.0, ge=0, le=1)
     warm_up_rounds: int = Field(default=0, ge=0)
     paper_epsilon: float | None = Field(default=None, gt=0)
@@ -134,6 +141,12 @@ class SimulationSettings(Settings):
     sigma: float = Field(default=0.01, gt=0)
     reward: Literal["max_rr", "ndcg"] = "max_rr"
     keep_probability: float = Field(default=1.0, gt=0, le=1)
+    antithetic: bool = True
+    beta1: float = Field(default=0.9, ge=0, lt=1)
+    beta2: float = Field(default=0.999, ge=0, lt=1)
+    adam_epsilon: float = Field(default=1e-8, gt=0)
+    ndcg_levels: int = Field(default=11, ge=2, le=1001)
+    precision: Precision = "single"
     evaluate_every: int = Field(default=1, ge=1)
     evaluate_on: Literal["test", "train"] = "test"
     nothing_relevant: NothingRelevant = "skip"
@@ -148,6 +161,16 @@ class SimulationSettings(Settings):
             raise ValueError("proximal (FedProx) needs the method fpdgd")
         if self.paper_epsilon and self.method != "fpdgd":
             raise ValueError("paper_epsilon needs the method fpdgd")
+        if self.keep_probability < 1 and self.method != "es":
+            raise ValueError("keep_probability protects rewards of the method es only")
+        if self.precision == "half" and self.ranker == "mlp":
+            raise ValueError("half precision is for the linear ranker")
+        if is_world(self.data) and self.fold != 1:
+            raise ValueError("a world has one fold; seed= in its address makes another world")
+        if self.test and self.partition.startswith("intents"):
+            raise ValueError("test data of its own does not go with intents: use folds")
+        if self.warm_up_rounds and self.method == "es":
+            raise ValueError("evolution strategies begin from zero: no warm_up_rounds")
         if self.warm_up_rounds and not self.share_data:
             raise ValueError("warm_up_rounds trains on shared data: give share_data")
         if self.participants is not None and self.participants > self.clients:

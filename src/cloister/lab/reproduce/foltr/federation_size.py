@@ -76,6 +76,16 @@ def _claims_3_8(click: str) -> list[Claim]:
         )
         for clients in ("100", "1,000")
     ]
+    claims.append(
+        versus(
+            "Past a certain point more clients make little difference.",
+            part=PART,
+            system="1,000 clients, noise",
+            baseline="100 clients, noise",
+            click=click,
+            expects=Near(),
+        )
+    )
     return claims
 
 

@@ -73,7 +73,7 @@ def _part(
 ) -> Part:
     rounds = {
         (4, "linear"): size.of(quick=1000, full=10_000),
-        (40, "linear"): size.of(quick=300, full=2000),
+        (40, "linear"): size.of(quick=200, full=2000),
         (4, "mlp"): 5000,
     }[clients, ranker]
     kind = "" if ranker == "linear" else ", neural"
@@ -231,7 +231,7 @@ def no_loss(size: Size, data: Collections) -> Figure:
     sizes: dict[str, Any] = {
         "clients": size.of(quick=50, full=100),
         "queries_per_round": 4,
-        "rounds": size.of(quick=200, full=1000),
+        "rounds": size.of(quick=100, full=1000),
         "clicks": _clicks(size),
     }
     merged: dict[str, Any] = {"partition": "intents-merged"}
