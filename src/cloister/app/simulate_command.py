@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import click
 import typer
 
-from cloister.app.output import JsonFlag, command_result, fail, progress
+from cloister.app.output import JsonFlag, command_result, fail, progress, say
 from cloister.app.settings_options import SettingsCommand, option_name, option_values
 from cloister.app.simulate_output import grid_result, run_result, show, tell_how_to_resume
 from cloister.core.errors import CloisterError, NotFound, SettingsError
@@ -207,11 +207,14 @@ def _one_run(
     experiment: Experiment, out: Path | None, threads: int | None, x: Any
 ) -> dict[str, Any]:
     from cloister.lab.simulation import run
+    from cloister.lab.simulation.clients import tests_on_training_data
     from cloister.lab.simulation.grid import expand
     from cloister.lab.simulation.report import write_report
     from cloister.lab.simulation.run_files import prepare_folder, write_run
 
     (settings,) = expand(experiment)
+    if tests_on_training_data(settings):
+        say("note: the figures are of the queries that the rankers train on")
     if out is not None:
         prepare_folder(out)  # before the work: it may not be possible
     with progress("rounds") as advance:

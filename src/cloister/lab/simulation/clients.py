@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cloister.core.errors import DataError, SettingsError
 from cloister.data.clicks import GRADE_COUNTS, ClickModel, click_model
 from cloister.data.letor import LetorSettings
-from cloister.data.letor_folder import FoldData
+from cloister.data.letor_folder import FoldData, find_letor
 from cloister.data.normalise import column_scale, normalise
 from cloister.data.partitions import (
     ClientView,
@@ -35,7 +35,7 @@ from cloister.data.worlds.address import is_world, open_world
 from cloister.data.worlds.intents import IntentData, IntentsWorld, read_intents
 from cloister.lab.simulation.settings import SimulationSettings
 
-__all__ = ["Clients", "make_clients"]
+__all__ = ["Clients", "make_clients", "tests_on_training_data"]
 
 INTENT_FOLDS: Final = 5
 
@@ -73,6 +73,14 @@ def make_clients(settings: SimulationSettings) -> Clients:
     if settings.quantities:
         train = with_quantities(train, settings.quantities)
     return Clients(train, test, model, shared)
+
+
+def tests_on_training_data(settings: SimulationSettings) -> bool:
+    """Say whether a run's figures are of the very queries that it trains on."""
+    if settings.evaluate_on == "train":
+        return True
+    plain = not (settings.test or is_world(settings.data) or settings.partition.startswith("int"))
+    return plain and find_letor(settings.data).layout == "file"
 
 
 def _plain_views(settings: SimulationSettings) -> tuple[Views, Views]:
