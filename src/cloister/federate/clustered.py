@@ -22,11 +22,8 @@ from cloister.core.errors import SettingsError
 from cloister.core.random import stream
 from cloister.core.settings import Settings
 from cloister.federate.client_groups import Lessons, distance_from_chance, find_groups
-from cloister.federate.fedavg import averaged
-from cloister.federate.fpdgd import FpdgdSettings, local_rule, round_outcome
-from cloister.federate.learner import ClientRankers, RoundOutcome
-from cloister.federate.local_training import train_clients
-from cloister.federate.participation import draw_participants
+from cloister.federate.fpdgd import FPDGD, FpdgdSettings
+from cloister.federate.learner import ClientRankers
 from cloister.federate.population import Population
 from cloister.rank.ranker import Ranker
 
@@ -67,7 +64,7 @@ class Split(NamedTuple):
     n_groups: int
 
 
-class ClusteredFPDGD:
+class ClusteredFPDGD(FPDGD):
     """FPDGD with one ranker for each group of like clients.
 
     Parameters
@@ -87,72 +84,44 @@ class ClusteredFPDGD:
         clustering: ClusteringSettings | None = None,
         seed: int,
     ) -> None:
-        self.population = population
-        self.settings = settings or FpdgdSettings()
+        super().__init__(population, ranker, settings=settings, seed=seed)
         self.clustering = clustering or ClusteringSettings()
         unfit = self.settings.private_layer or self.settings.paper_noise is not None
         if unfit or self.settings.aggregation != "mean":
             raise SettingsError(
                 "takes FPDGD's plain mean: no private layer, no noise", where="clustered"
             )
-        self.seed = seed
         self.splits: list[Split] = []
-        self._first = ranker
-        self._models = ranker.parameters.astype(np.float64)[None]
-        self._group = np.zeros(population.n_clients, np.int32)
-        self._due = [self.clustering.first_test]  # rounds before the next test
-        self._n_rounds = 0
+        self.group = np.zeros(population.n_clients, np.int32)
         self._lessons = Lessons(
             population.n_clients,
             ranker.settings.n_parameters,
             width=population.arrays.features.shape[1],
             seed=seed,
         )
-
-    @property
-    def n_rounds(self) -> int:
-        """Rounds done so far."""
-        return self._n_rounds
+        self._group, self._parts = self.group, self._lessons.sums
+        self._rule = self._rule._replace(parts_by_query=self.clustering.divide_by == "queries")
+        self._due = [self.clustering.first_test]  # rounds before the next test
 
     @property
     def ranker(self) -> Ranker:
         """The ranker of the largest group."""
-        return self._first.with_parameters(self._models[np.bincount(self._group).argmax()])
+        return self._first.with_parameters(self._models[np.bincount(self.group).argmax()])
 
-    def step(self) -> RoundOutcome:
-        """Train for one round, then see whether some group's clients differ."""
-        settings = self.settings
-        participants = draw_participants(
-            self.population.n_clients, settings.participants, seed=self.seed, round=self._n_rounds
-        )
-        sums = train_clients(
-            self.population,
-            participants,
-            self._models.astype(np.float32),
-            self._first.settings.shape,
-            settings.pdgd.pair_rule,
-            local_rule(settings)._replace(parts_by_query=self.clustering.divide_by == "queries"),
-            queries_per_round=settings.queries_per_round,
-            seed=self.seed,
-            round=self._n_rounds,
-            model_of_client=self._group,
-            parts=self._lessons.sums,
-        )
-        self._models = averaged(self._models, sums)
+    def _look_back(self, participants: NDArray[np.int64]) -> None:
+        """See whether some group's clients differ."""
         self._lessons.heard(participants)
-        self._n_rounds += 1
         for group in range(len(self._models)):
             self._split_if_unlike(group)
-        return round_outcome(sums)
 
     def client_rankers(self) -> ClientRankers:
         """Return the ranker of every client."""
         rankers = tuple(self._first.with_parameters(model) for model in self._models)
-        return ClientRankers(rankers, self._group.astype(np.int64))
+        return ClientRankers(rankers, self.group.astype(np.int64))
 
     def _split_if_unlike(self, group: int) -> None:
         """Test a group that has been watched for long enough; divide it or watch twice as long."""
-        members = np.flatnonzero(self._group == group)
+        members = np.flatnonzero(self.group == group)
         if not len(members) or np.median(self._lessons.n_rounds[members]) < self._due[group]:
             return
         self._due[group] *= 2
@@ -175,8 +144,8 @@ class ClusteredFPDGD:
         copies = np.repeat(self._models[group][None], len(numbers) - 1, axis=0)
         names = np.concatenate(([group], len(self._models) + np.arange(len(copies))))
         self._models = np.concatenate((self._models, copies))
-        self._group[members] = names[found]
+        self.group[members] = names[found]
         self._due[group] = self.clustering.first_test
         self._due += [self.clustering.first_test] * len(copies)
-        self._lessons.forget(np.flatnonzero(np.isin(self._group, names)))
+        self._lessons.forget(np.flatnonzero(np.isin(self.group, names)))
         self.splits.append(Split(self._n_rounds, certainty, len(numbers)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from cloister.core.errors import SettingsError
@@ -23,7 +24,7 @@ from cloister.federate.population import Population
 from cloister.rank.pdgd import PdgdSettings
 from cloister.rank.ranker import Ranker
 
-__all__ = ["FPDGD", "FpdgdSettings", "local_rule", "round_outcome"]
+__all__ = ["FPDGD", "FpdgdSettings"]
 
 
 class FpdgdSettings(Settings):
@@ -103,13 +104,17 @@ class FPDGD:
         self._check_noise()
         self.seed = seed
         self._first = ranker
-        self._model = ranker.parameters.astype(np.float64)[None]
+        self._models = ranker.parameters.astype(np.float64)[None]
         self._n_rounds = 0
+        self._rule = _local_rule(self.settings)
         self._private = (
             initial_private_layers(ranker, population.n_clients)
             if self.settings.private_layer
             else None
         )
+        # What a kind of FPDGD with several models or with lessons by part fills in.
+        self._group: NDArray[np.int32] | None = None
+        self._parts: NDArray[np.float32] | None = None
 
     def _check_noise(self) -> None:
         """Refuse weights that differ: the shares of noise would not add up (eq. 3.21)."""
@@ -129,34 +134,46 @@ class FPDGD:
     @property
     def ranker(self) -> Ranker:
         """The global ranker."""
-        return self._first.with_parameters(self._model[0])
+        return self._first.with_parameters(self._models[0])
 
     def step(self) -> RoundOutcome:
         """Train for one round: thesis algorithm 2."""
-        settings = self.settings
         participants = draw_participants(
-            self.population.n_clients, settings.participants, seed=self.seed, round=self._n_rounds
-        )
-        sums = train_clients(
-            self.population,
-            participants,
-            self._model.astype(np.float32),
-            self._first.settings.shape,
-            settings.pdgd.pair_rule,
-            local_rule(settings),
-            queries_per_round=settings.queries_per_round,
+            self.population.n_clients,
+            self.settings.participants,
             seed=self.seed,
             round=self._n_rounds,
-            private=self._private,
         )
-        aggregate = averaged if settings.aggregation == "mean" else summed
-        self._model = aggregate(self._model, sums)
-        if settings.paper_noise is not None:
-            self._model += settings.paper_noise.mean_noise(
-                self._model.shape[1], len(participants), seed=self.seed, round=self._n_rounds
+        sums = self._train(participants)
+        aggregate = averaged if self.settings.aggregation == "mean" else summed
+        self._models = aggregate(self._models, sums)
+        if self.settings.paper_noise is not None:
+            self._models += self.settings.paper_noise.mean_noise(
+                self._models.shape[1], len(participants), seed=self.seed, round=self._n_rounds
             )
         self._n_rounds += 1
-        return round_outcome(sums)
+        self._look_back(participants)
+        n = float(sums.n_interactions.sum())
+        return RoundOutcome(int(n), sums.ndcg / n, sums.max_rr / n, sums.clicks / n)
+
+    def _train(self, participants: NDArray[np.int64]) -> RoundSums:
+        return train_clients(
+            self.population,
+            participants,
+            self._models.astype(np.float32),
+            self._first.settings.shape,
+            self.settings.pdgd.pair_rule,
+            self._rule,
+            queries_per_round=self.settings.queries_per_round,
+            seed=self.seed,
+            round=self._n_rounds,
+            model_of_client=self._group,
+            private=self._private,
+            parts=self._parts,
+        )
+
+    def _look_back(self, participants: NDArray[np.int64]) -> None:
+        """Do what is to be done after a round; here nothing."""
 
     def client_rankers(self) -> ClientRankers:
         """Return the ranker of every client: one for all, unless a layer is private."""
@@ -167,7 +184,7 @@ class FPDGD:
         return ClientRankers(rankers, np.arange(n))
 
 
-def local_rule(settings: FpdgdSettings) -> LocalRule:
+def _local_rule(settings: FpdgdSettings) -> LocalRule:
     """Return how a client trains, as kernels take it."""
     return LocalRule(
         settings.pdgd.learning_rate,
@@ -176,9 +193,3 @@ def local_rule(settings: FpdgdSettings) -> LocalRule:
         settings.paper_noise.clip_norm if settings.paper_noise else 0.0,
         settings.aggregation == "sum",
     )
-
-
-def round_outcome(sums: RoundSums) -> RoundOutcome:
-    """Return a round's means over its interactions."""
-    n = float(sums.n_interactions.sum())
-    return RoundOutcome(int(n), sums.ndcg / n, sums.max_rr / n, sums.clicks / n)
