@@ -17,7 +17,7 @@ from typing import Any, Final
 import cloister
 from cloister.core.errors import MissingDependency, SettingsError
 
-__all__ = ["Timing", "machine", "run_benchmark", "select", "timed"]
+__all__ = ["Timing", "machine", "peak_memory_mb", "run_benchmark", "select", "timed"]
 
 Advance = Callable[[int, int], None]
 Figures = dict[str, Any]
@@ -70,6 +70,15 @@ def timed() -> Iterator[Timing]:
     yield timing
     timing.wall_s = time.perf_counter() - wall
     timing.cpu_s = time.process_time() - cpu
+
+
+def peak_memory_mb() -> float:
+    """Return the most memory that this process has had, in megabytes.
+
+    The system's own count, since that of ``getrusage`` begins with the parent's.
+    """
+    with open("/proc/self/status") as file:  # noqa: PTH123
+        return next(int(line.split()[1]) / 1024 for line in file if line.startswith("VmHWM"))
 
 
 def machine() -> dict[str, Any]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any, Final
 
 from cloister.data.worlds.clinic import ClinicSettings, ClinicWorld
-from cloister.lab.bench import Advance, Figures, timed
+from cloister.lab.bench import Advance, Figures, peak_memory_mb, timed
 
 __all__ = ["run", "stream_documents"]
 
@@ -53,7 +52,7 @@ def stream_documents(n_documents: int) -> None:
             if number % REPORT_EVERY == 0:
                 sys.stdout.write(f"{number}\n")
                 sys.stdout.flush()
-    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak_mb = peak_memory_mb()
     figures = {"documents": n_documents, "bytes": n_bytes, "cpu_s": timing.cpu_s}
     sys.stdout.write(json.dumps(figures | {"peak_mb": peak_mb}) + "\n")
 

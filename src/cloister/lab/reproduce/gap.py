@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from cloister.core.random import stream
 from cloister.lab.reproduce.claim import Estimate
-from cloister.lab.reproduce.evidence import Sample
-from cloister.measure.bootstrap import N_RESAMPLES, mean_difference_interval
+from cloister.lab.reproduce.evidence import Sample, paired
+from cloister.measure.bootstrap import N_RESAMPLES
 
 __all__ = ["share_of_gap"]
 
@@ -24,8 +24,8 @@ def share_of_gap(
 ) -> Estimate:
     """Return (system - floor) / (ceiling - floor), of means over what all three have.
 
-    Where the gap's own interval reaches to 0 or below there is nothing to divide by: then there is
-    no share, and the note says how large the gap is.
+    Where the gap's own interval (Student's) reaches to 0 or below there is nothing to divide by:
+    then there is no share, and the note says how large the gap is.
 
     Parameters
     ----------
@@ -55,19 +55,15 @@ def share_of_gap(
         np.array([sample[key] for key in both]) for sample in (floor, system, ceiling)
     )
     means = dict(zip(names, (float(a.mean()) for a in (lows, values, highs)), strict=True))
-    rng = stream(0, "share of gap", purpose)
-    gap = mean_difference_interval(highs, lows, rng=rng)
-    if gap.low <= 0:
-        note = (
-            f"there is no gap to close: {names[2]} less {names[0]} is {gap.estimate:.4f} "
-            f"({gap.low:.4f} to {gap.high:.4f})"
-        )
+    gap = paired(ceiling, floor, (names[2], names[0]))
+    told = f"{gap.value or 0.0:.4f} ({gap.low or 0.0:.4f} to {gap.high or 0.0:.4f})"
+    if gap.low is None or gap.low <= 0:
+        note = f"there is no gap to close: {names[2]} less {names[0]} is {told}"
         return Estimate(None, n=len(both), means=means, note=note)
-    shares = _resampled(values - lows, highs - lows, rng)
+    shares = _resampled(values - lows, highs - lows, stream(0, "share of gap", purpose))
     low, high = np.percentile(shares, [2.5, 97.5])
     value = float((values - lows).mean() / (highs - lows).mean())
-    note = f"gap {gap.estimate:.4f} ({gap.low:.4f} to {gap.high:.4f})"
-    return Estimate(value, float(low), float(high), len(both), means, note)
+    return Estimate(value, float(low), float(high), len(both), means, f"gap {told}")
 
 
 def _resampled(closed: Floats, gap: Floats, rng: np.random.Generator) -> Floats:

@@ -51,7 +51,7 @@ def write_curves(folder: Path, figure: Figure, evidence: Evidence) -> list[Path]
         if not runs:
             continue
         grid = curve_grid(runs, x=figure.x, measures=figure.measures)
-        title = f"{figure.title}: {part.name}"
+        title = f"{figure.key.replace('-', ' ')}: {part.name}"
         path = folder / "curves" / f"{figure.key}-{_file_name(part.name)}.png"
         write_aside(folder, path, curves_png(grid, title))
         page = path.with_suffix(".html")

@@ -33,7 +33,7 @@ PRINTED: Final = {
 
 
 def _rounds(size: Size, ranker: str) -> int:
-    return size.of(quick=1000 if ranker == "linear" else 400, full=10_000)
+    return size.of(quick=1000 if ranker == "linear" else 300, full=10_000)
 
 
 def _clicks(size: Size, ranker: str) -> tuple[str, ...]:

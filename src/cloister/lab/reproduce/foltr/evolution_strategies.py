@@ -186,7 +186,7 @@ def figure_3_2(size: Size, data: Collections) -> Figure:
 def _by_clients(
     size: Size, data: Collections, rankers: tuple[str, ...], clicks: tuple[str, ...]
 ) -> tuple[Part, ...]:
-    interactions = size.of(quick=INTERACTIONS // 8, full=INTERACTIONS)
+    interactions = size.of(quick=INTERACTIONS // 5, full=INTERACTIONS)
     numbers = size.of(quick=(50, 2000), full=(50, 1000, 2000))
     systems = [
         es_system(ranker, 0.9)

@@ -46,7 +46,7 @@ def _part(size: Size, data: Collections, ranker: str, systems: Sequence[dict[str
         ranker=RANKERS[ranker],
         clients=5,
         queries_per_round=5,
-        rounds=size.of(quick=1000 if ranker == "linear" else 400, full=10_000),
+        rounds=size.of(quick=1000 if ranker == "linear" else 300, full=10_000),
         seeds=size.of(quick=5, full=10 if ranker == "linear" else 5),
         clicks=_clicks(size),
     )
