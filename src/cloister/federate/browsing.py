@@ -1,6 +1,8 @@
 """What a simulated user does, whatever is learnt from it: search, look at the page, click.
 
-Kernels only; nothing is checked. Both PDGD and evolution strategies are made of these.
+Kernels only; nothing is checked. Both PDGD and evolution strategies are made of these. They are
+copied into the kernels that call them: handing over a whole population of arrays would take longer
+than most of them work.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cloister.core.counter_random import draw_below
-from cloister.core.kernel import kernel
+from cloister.core.kernel import inline_kernel
 from cloister.data.clicks import draw_clicks
 from cloister.data.partitions import FlatViews
 from cloister.federate.population import CUTOFF, PopulationArrays
@@ -27,7 +29,7 @@ Places = NDArray[np.int64]
 Stream = NDArray[np.uint32]
 
 
-@kernel
+@inline_kernel
 def draw_entry(views: FlatViews, client: int, stream: Stream) -> Any:
     """Draw one of the queries that a client holds; return its entry."""
     start = views.holding_bounds[views.holding[client]]
@@ -35,7 +37,7 @@ def draw_entry(views: FlatViews, client: int, stream: Stream) -> Any:
     return start + draw_below(stream, stop - start)
 
 
-@kernel
+@inline_kernel
 def score_entry(
     arrays: PopulationArrays,
     shape: RankerShape,
@@ -64,7 +66,7 @@ def score_entry(
         )
 
 
-@kernel
+@inline_kernel
 def grades_of_page(
     views: FlatViews, client: int, first: int, page: Places, shown: int, labels: NDArray[np.int8]
 ) -> None:
@@ -75,7 +77,7 @@ def grades_of_page(
         labels[p] = views.labels[label_set, place if len(views.rows) == 0 else views.rows[place]]
 
 
-@kernel
+@inline_kernel
 def click_on_page(
     arrays: PopulationArrays,
     client: int,
@@ -105,7 +107,7 @@ def click_on_page(
     )
 
 
-@kernel
+@inline_kernel
 def record_page(
     labels: NDArray[np.int8],
     shown: int,

@@ -24,7 +24,7 @@ from cloister.federate.population import Population
 from cloister.rank.pdgd import PdgdSettings
 from cloister.rank.ranker import Ranker
 
-__all__ = ["FPDGD", "FpdgdSettings"]
+__all__ = ["FPDGD", "FpdgdSettings", "local_rule"]
 
 
 class FpdgdSettings(Settings):
@@ -106,7 +106,7 @@ class FPDGD:
         self._first = ranker
         self._models = ranker.parameters.astype(np.float64)[None]
         self._n_rounds = 0
-        self._rule = _local_rule(self.settings)
+        self._rule = local_rule(self.settings)
         self._private = (
             initial_private_layers(ranker, population.n_clients)
             if self.settings.private_layer
@@ -184,7 +184,7 @@ class FPDGD:
         return ClientRankers(rankers, np.arange(n))
 
 
-def _local_rule(settings: FpdgdSettings) -> LocalRule:
+def local_rule(settings: FpdgdSettings) -> LocalRule:
     """Return how a client trains, as kernels take it."""
     return LocalRule(
         settings.pdgd.learning_rate,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cloister.core.counter_random import STREAM_WORDS, start_stream
-from cloister.core.kernel import kernel, parallel_kernel
+from cloister.core.kernel import inline_kernel, kernel, parallel_kernel
 from cloister.data.clicks import StackedTables
 from cloister.data.partitions import FlatViews
 from cloister.federate.browsing import (
@@ -252,7 +252,7 @@ def _clipping(parameters: Floats, clip_norm: float) -> np.float32:
     return np.float32(min(1.0, clip_norm / max(np.sqrt(square), 1e-300)))
 
 
-@kernel
+@inline_kernel
 def _add_gradient(
     target: Floats,
     parameters: Floats,
