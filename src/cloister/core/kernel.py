@@ -49,7 +49,9 @@ def summing_kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function whose sums may be added up in another order than written.
 
     Only so can a sum run over a whole vector register. The result is the same for any number of
-    threads; between two kinds of processor its last bits may differ.
+    threads. Its last bits may differ between two kinds of processor, and, inside a parallel
+    kernel, between the process that compiles it and those that find it compiled: numba optimises
+    the copy that it keeps once more.
     """
     return _compiled(function, fastmath={"reassoc", "contract", "nsz"})
 

@@ -32,7 +32,10 @@ _LEARNING_RATE: Final = {"es": 0.001}  # 0.1 elsewhere
 
 
 class SimulationSettings(Settings):
-    """Everything that decides one run; two runs with equal settings give equal results.
+    """Everything that decides one run.
+
+    Two runs with equal settings give equal results, bit by bit for any number of threads; see
+    :func:`cloister.core.kernel.summing_kernel` for when last bits can differ.
 
     Parameters
     ----------
