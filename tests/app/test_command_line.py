@@ -1,43 +1,19 @@
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
 import cloister
-from cloister.app import command_line
-
-
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> dict[str, Any]:
-        return json.loads(self.out)
+from app.outcome import Outcome, Run
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+def run(call: Run) -> Run:
     """Run the command as a user would, in this process."""
-
-    def call(*arguments: str) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["cloister", *arguments])
-        with pytest.raises(SystemExit) as caught:
-            command_line.main()
-        captured = capsys.readouterr()
-        return Outcome(int(caught.value.code or 0), captured.out, captured.err)
-
     return call
-
-
-Run = Callable[..., Outcome]
 
 
 def test_the_version_is_printed(run: Run) -> None:

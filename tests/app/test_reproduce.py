@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Callable
+import functools
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from cloister.app import command_line
+from app.outcome import Run
 from cloister.lab.reproduce import foltr
 from cloister.lab.reproduce.claim import Above
 from cloister.lab.reproduce.collection import Collection, Collections
@@ -19,31 +17,10 @@ from cloister.lab.simulation.experiment import Experiment
 WORLD = "world:features?queries=20&documents=10&features=5"
 
 
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> dict[str, Any]:
-        return json.loads(self.out)
-
-
-Run = Callable[..., Outcome]
-
-
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(call: Run) -> Run:
     """Run the command as a user would, in this process."""
-
-    def call(*arguments: str) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["cloister", "reproduce", *arguments])
-        with pytest.raises(SystemExit) as caught:
-            command_line.main()
-        captured = capsys.readouterr()
-        return Outcome(int(caught.value.code or 0), captured.out, captured.err)
-
-    return call
+    return functools.partial(call, "reproduce")
 
 
 def made_figure(size: Size, collections: Collections, **own: Any) -> Figure:

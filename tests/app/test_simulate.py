@@ -1,15 +1,14 @@
 from __future__ import annotations
 
-import json
+import functools
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from cloister.app import command_line
+from app.outcome import Run
 from cloister.app.settings_options import documented_fields, option_name
 from cloister.lab.simulation.run import simulate
 from cloister.lab.simulation.settings import SimulationSettings
@@ -19,31 +18,10 @@ WORLD = "world:features?queries=20&documents=10&features=5"
 SMALL = ("--data", WORLD, "--clients", "5", "--rounds", "4", "--threads", "1")
 
 
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> dict[str, Any]:
-        return json.loads(self.out)
-
-
-Run = Callable[..., Outcome]
-
-
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(call: Run) -> Run:
     """Run the command as a user would, in this process."""
-
-    def call(*arguments: str) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["cloister", "simulate", *arguments])
-        with pytest.raises(SystemExit) as caught:
-            command_line.main()
-        captured = capsys.readouterr()
-        return Outcome(int(caught.value.code or 0), captured.out, captured.err)
-
-    return call
+    return functools.partial(call, "simulate")
 
 
 def test_one_run_prints_the_figures_of_the_contract(run: Run) -> None:
