@@ -187,7 +187,8 @@ def test_all_click_models_know_the_same_grades(tmp_path: Path) -> None:
     clients = clients_of(
         tmp_path / "train.txt", test=str(tmp_path / "other.txt"), partition="clicks"
     )
-    Population(clients.train, clients.click_model)
+    tables = Population(clients.train, clients.click_model).arrays.clicks
+    assert tables.click.shape == (4, 5)  # three of clients' own and the default, five grades
 
 
 # --- intents

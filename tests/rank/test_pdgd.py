@@ -17,7 +17,7 @@ from cloister.core.random import stream
 from cloister.rank import pair_weights
 from cloister.rank.pair_weights import PairRule, pair_coefficients
 from cloister.rank.pdgd import PdgdSettings, click_gradient
-from cloister.rank.plackett_luce import log_mass_of_rest
+from cloister.rank.plackett_luce import mass_of_rest
 from cloister.rank.ranker import Ranker, RankerSettings
 from rank import literal_pdgd as literal
 
@@ -36,6 +36,11 @@ RANKERS = [
 rankers = pytest.mark.parametrize(
     "made_of", RANKERS, ids=[f"{r.kind}-{r.activation}" for r in RANKERS]
 )
+
+
+def _log_mass(scores: np.ndarray, n: int, page: np.ndarray, room: np.ndarray) -> float:
+    highest, total = mass_of_rest(scores, n, page, room)
+    return highest + math.log(total) if total > 0 else -math.inf
 
 
 class Shown(NamedTuple):
@@ -171,7 +176,7 @@ def test_both_code_paths_agree_where_both_apply(shown: Shown, over_candidates: b
     scores = np.array(shown.scores, np.float32)
     page, clicked = np.array(shown.page, np.int64), np.array(shown.clicked, np.bool_)
     rest = (
-        log_mass_of_rest(scores, len(scores), page, np.empty_like(scores))
+        _log_mass(scores, len(scores), page, np.empty_like(scores))
         if over_candidates
         else -math.inf
     )

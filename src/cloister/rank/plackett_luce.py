@@ -20,7 +20,6 @@ from cloister.core.single_precision import exp32, log32
 __all__ = [
     "add_gumbel",
     "draw_page",
-    "log_mass_of_rest",
     "mass_of_rest",
     "sample_page",
     "top_places",
@@ -128,13 +127,6 @@ def mass_of_rest(
     for i in range(end):
         total += exp32(room[i] - highest)
     return float(highest), float(total)
-
-
-@kernel
-def log_mass_of_rest(scores: Floats, n: int, page: NDArray[np.int64], room: Floats) -> float:
-    """Return the log of the sum of exp(score) over the candidates that are not on the page."""
-    highest, total = mass_of_rest(scores, n, page, room)
-    return float(highest + np.log(total)) if total > 0.0 else -np.inf
 
 
 def draw_page(scores: NDArray[Any], k: int, *, stream: NDArray[np.uint32]) -> NDArray[np.int64]:

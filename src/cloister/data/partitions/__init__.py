@@ -9,7 +9,12 @@ from cloister.data.partitions.click_preference import by_click_behaviour, mixed_
 from cloister.data.partitions.client_view import ClientView, Views
 from cloister.data.partitions.data_sharing import draw_shared_queries, with_shared_queries
 from cloister.data.partitions.document_preference import by_document_preference, merged_intents
-from cloister.data.partitions.flat import FlatViews, distinct_click_models, flatten
+from cloister.data.partitions.flat import (
+    FlatViews,
+    distinct_click_models,
+    distinct_views,
+    flatten,
+)
 from cloister.data.partitions.identical import iid, iid_disjoint
 from cloister.data.partitions.label_distribution import by_label
 from cloister.data.partitions.quantity import THESIS_QUANTITIES, by_quantity, with_quantities
@@ -24,6 +29,7 @@ __all__ = [
     "by_label",
     "by_quantity",
     "distinct_click_models",
+    "distinct_views",
     "draw_shared_queries",
     "flatten",
     "iid",

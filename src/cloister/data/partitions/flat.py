@@ -14,7 +14,7 @@ from cloister.data.partitions.client_view import ClientView
 if TYPE_CHECKING:  # compiled kernels come with the click models
     from cloister.data.clicks import ClickModel
 
-__all__ = ["FlatViews", "distinct_click_models", "flatten"]
+__all__ = ["FlatViews", "distinct_click_models", "distinct_views", "flatten"]
 
 
 class FlatViews(NamedTuple):
@@ -57,7 +57,7 @@ def flatten(views: Sequence[ClientView]) -> FlatViews:
     >>> flat.holding.tolist(), flat.starts.tolist(), flat.stops.tolist(), flat.rows.tolist()
     ([0, 0, 0, 0], [0, 2], [2, 3], [])
     """
-    unlike = _unlike(views)
+    unlike = distinct_views(views)
     if len({id(view.data) for view in unlike}) != 1:
         raise DataError("the views must be of one data set", where="flatten")
     place = {id(view): i for i, view in enumerate(unlike)}
@@ -101,10 +101,12 @@ def distinct_click_models(views: Iterable[ClientView]) -> tuple[ClickModel, ...]
     >>> [model.name for model in distinct_click_models(views)], flatten(views).behaviour.tolist()
     (['perfect', 'pbm-1'], [0, 1, 0])
     """
-    return tuple(dict.fromkeys(model for view in _unlike(views) for model in view.click_models))
+    return tuple(
+        dict.fromkeys(model for view in distinct_views(views) for model in view.click_models)
+    )
 
 
-def _unlike(views: Iterable[ClientView]) -> list[ClientView]:
+def distinct_views(views: Iterable[ClientView]) -> list[ClientView]:
     """Return each view once, in order of appearance: a million clients may share one."""
     return list({id(view): view for view in views}.values())
 

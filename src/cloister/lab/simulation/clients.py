@@ -21,6 +21,7 @@ from cloister.data.partitions import (
     by_click_behaviour,
     by_document_preference,
     by_label,
+    distinct_views,
     draw_shared_queries,
     iid,
     iid_disjoint,
@@ -63,7 +64,7 @@ def make_clients(settings: SimulationSettings) -> Clients:
         train, test = _intent_views(settings)
     else:
         train, test = _plain_views(settings)
-    grades = max(_n_grades(view) for view in (*_distinct(train), *_distinct(test)))
+    grades = max(_n_grades(view) for view in (*distinct_views(train), *distinct_views(test)))
     model = _model(settings.click_model, grades, settings)
     shared = None
     if settings.share_data:
@@ -213,10 +214,6 @@ def _only(data: RankingData, queries: NDArray[Any]) -> RankingData:
     return RankingData(
         data.features[rows], data.labels[rows], np.concatenate(([0], np.cumsum(lengths)))
     )
-
-
-def _distinct(views: Sequence[ClientView]) -> list[ClientView]:
-    return list({id(view): view for view in views}.values())
 
 
 def _n_grades(view: ClientView) -> int:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cloister.core.errors import SettingsError
 from cloister.data.clicks import ClickModel
-from cloister.data.partitions import ClientView, Views, iid
+from cloister.data.partitions import Views, distinct_views, iid
 from cloister.data.ranking_data import RankingData
 from cloister.federate.clustered import ClusteredFPDGD, ClusteringSettings
 from cloister.federate.evaluation import Evaluation, Offline
@@ -317,7 +317,7 @@ def _without_federation(settings: SimulationSettings, clients: Clients, first: R
     After each interaction: one client issues all queries. In batches: each interaction is a
     client's of its own, and gradients are summed.
     """
-    views = tuple(replace(view, queries_per_round=None) for view in _distinct(clients.train))
+    views = tuple(replace(view, queries_per_round=None) for view in distinct_views(clients.train))
     if len({(id(v.queries), id(v.rows), id(v.labels), v.click_models) for v in views}) > 1:
         raise SettingsError(
             "without a federation all data is alike",
@@ -332,10 +332,6 @@ def _without_federation(settings: SimulationSettings, clients: Clients, first: R
         chosen = FpdgdSettings(pdgd=_pdgd(settings), queries_per_round=1, aggregation="sum")
     population = _population_of(views, clients.click_model, settings)
     return FPDGD(population, first, settings=chosen, seed=settings.seed)
-
-
-def _distinct(views: Views) -> list[ClientView]:
-    return list({id(view): view for view in views}.values())
 
 
 def _interactions_of_a_round(settings: SimulationSettings, views: Views) -> int:
