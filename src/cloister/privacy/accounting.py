@@ -1,0 +1,328 @@
+"""What releases cost together: composition by Renyi divergence and by loss distributions.
+
+Both give an upper bound on the true epsilon; the smaller one counts. The distribution of the
+privacy loss (PLD) is nearly exact; Renyi divergence (RDP) is quick, and enough wherever it already
+lies below a limit. Normal noise without sampling composes exactly: many such releases are one with
+less noise, before either method is asked. The arithmetic is ``dp_accounting``'s.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cloister.core.errors import SettingsError
+from cloister.privacy.level import Level
+from cloister.privacy.loss import Loss
+from cloister.privacy.release import Release
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+__all__ = ["Accounting", "Cost", "composed_epsilon", "cost_within", "losses_of", "noise_multiplier"]
+
+Accounting = Literal["tightest", "rdp", "pld"]
+Losses = Mapping[Loss, int]
+_Counted = tuple[tuple[Loss, int], ...]
+
+FINE_STEP: Final = 1e-4  # between the losses that a distribution is divided into
+MOST_STEPS: Final = 4_000_000  # beyond, steps get coarser: the bound stays one, and gets looser
+
+
+class Cost(NamedTuple):
+    """An epsilon, with the method that gave it."""
+
+    epsilon: float
+    method: Literal["rdp", "pld", "none"]
+
+
+def losses_of(releases: Iterable[Release], level: Level = Level.USER) -> Counter[Loss]:
+    """Count the losses of some releases, as far as one unit of a level is concerned.
+
+    Examples
+    --------
+    >>> from cloister.privacy.release import GaussianRelease
+    >>> one_round = GaussianRelease(level="user", sigma=1.0, sensitivity=1.0, sampling_rate=0.01)
+    >>> list(losses_of([one_round] * 1000).values())
+    [1000]
+    """
+    counted: Counter[Loss] = Counter()
+    for release in releases:
+        counted.update(release.losses(level))
+    return counted
+
+
+def composed_epsilon(losses: Losses, delta: float, *, method: Accounting = "tightest") -> Cost:
+    """Return the epsilon that holds of all losses together, with the chance 1 - ``delta``.
+
+    Parameters
+    ----------
+    losses
+        Each with how often it was suffered. Later ones may have been chosen by the results of
+        earlier ones; their parameters may not.
+    delta
+        In (0, 1); well below one over the number of units.
+    method
+        ``tightest`` takes the smaller of both bounds.
+
+    Examples
+    --------
+    >>> round_ = Loss("gaussian", 1.0, sampling_rate=0.01)
+    >>> round(composed_epsilon({round_: 1000}, 1e-6).epsilon, 4)
+    2.1245
+    >>> round(composed_epsilon({round_: 1000}, 1e-6, method="rdp").epsilon, 4)
+    2.4367
+    """
+    if not 0 < delta < 1:
+        raise SettingsError(f"must lie between 0 and 1 (given: {delta})", where="delta")
+    merged = _merged(losses)
+    if not merged:
+        return Cost(0.0, "none")
+    if any(loss.kind == "unbounded" or loss.noise == math.inf for loss, _ in merged):
+        return Cost(math.inf, "none")
+    costs = []
+    if method in ("tightest", "rdp"):
+        costs.append(Cost(_rdp_epsilon(merged, delta), "rdp"))
+    if method in ("tightest", "pld"):
+        costs.append(Cost(_pld_epsilon(merged, delta), "pld"))
+    return min(costs)
+
+
+def cost_within(losses: Losses, delta: float, limit: float) -> Cost:
+    """Return a cost that is enough to tell whether it is within a limit.
+
+    By the quick method if that is enough, else by both.
+    """
+    quick = composed_epsilon(losses, delta, method="rdp")
+    return quick if quick.epsilon <= limit else composed_epsilon(losses, delta)
+
+
+def noise_multiplier(
+    epsilon: float,
+    delta: float,
+    *,
+    n_rounds: int,
+    sampling_rate: float = 1.0,
+    method: Accounting = "tightest",
+) -> float:
+    """Return the least normal noise, over sensitivity, with which so many rounds cost ``epsilon``.
+
+    The result is rounded up at the fourth figure, so that it is never too little.
+
+    Examples
+    --------
+    >>> noise_multiplier(4.5, 1e-5, n_rounds=200, method="rdp")
+    14.77
+    """
+    if not epsilon > 0 or n_rounds < 1 or not 0 < sampling_rate <= 1:
+        raise SettingsError(
+            "epsilon above 0, at least one round and a sampling rate in (0, 1] are needed",
+            where="noise_multiplier",
+        )
+    question = _Question(epsilon, delta, n_rounds, sampling_rate)
+    # Enough without sampling by concentrated privacy (Bun and Steinke 2016, proposition 1.3),
+    # hence enough with it: 1/(2 z^2) + sqrt(2 log(1/delta))/z = epsilon.
+    root = math.sqrt(math.log(1 / delta))
+    ample = math.sqrt(n_rounds / 2) / (math.sqrt(root**2 + epsilon) - root)
+    quick = _least_noise(question, "rdp", 0.0, ample)
+    if method == "rdp":
+        return _rounded_up(quick)
+    # Loss distributions ask for somewhat less noise.
+    return _rounded_up(_least_noise(question, method, 0.75 * quick, quick))
+
+
+class _Question(NamedTuple):
+    epsilon: float
+    delta: float
+    n_rounds: int
+    sampling_rate: float
+
+    def excess(self, noise: float, method: Accounting) -> float:
+        """Return by how much the rounds cost more than they should with so much noise."""
+        loss = Loss("gaussian", noise, sampling_rate=self.sampling_rate)
+        cost = composed_epsilon({loss: self.n_rounds}, self.delta, method=method)
+        return min(cost.epsilon, 1e6) - self.epsilon
+
+
+def _least_noise(question: _Question, method: Accounting, low: float, enough: float) -> float:
+    """Search downwards from what is enough, for noise that is enough by one part in 10^4."""
+    from scipy.optimize import brentq
+
+    high = enough
+    while high / 2 > low and question.excess(high / 2, method) <= 0:
+        high /= 2
+    low = max(low, high / 2)
+    if question.excess(low, method) <= 0:
+        return low if low < high else high
+    if question.excess(high, method) > 0:
+        return _more_noise(question, method, high)
+    found = brentq(
+        lambda logarithm: question.excess(math.exp(logarithm), method),
+        math.log(low),
+        math.log(high),
+        xtol=1e-4,
+    )
+    return _more_noise(question, method, math.exp(found))
+
+
+def _more_noise(question: _Question, method: Accounting, noise: float) -> float:
+    while question.excess(noise, method) > 0:
+        noise *= 1 + 1e-4
+    return noise
+
+
+def _rounded_up(value: float, figures: int = 4) -> float:
+    unit = 10.0 ** (math.floor(math.log10(value)) - figures + 1)
+    up = math.ceil(value / unit - 1e-9) * unit
+    return float(f"{up:.{figures}g}")
+
+
+def _merged(losses: Losses) -> _Counted:
+    """Join all normal noise without sampling into one loss: 1/z^2 = sum of 1/z_i^2."""
+    precision = 0.0
+    others: dict[Loss, int] = {}
+    for loss, count in losses.items():
+        if loss.kind == "gaussian" and loss.sampling_rate == 1.0:
+            precision += count / loss.noise**2
+        elif count:
+            others[loss] = others.get(loss, 0) + count
+    if precision:
+        others[Loss("gaussian", 1 / math.sqrt(precision))] = 1
+    return tuple(sorted(others.items()))
+
+
+@lru_cache(maxsize=512)
+def _rdp_epsilon(merged: _Counted, delta: float) -> float:
+    from dp_accounting import rdp
+
+    orders = _orders()
+    total = np.zeros(len(orders))
+    for loss, count in merged:
+        total += count * _rdp(loss)
+    if not np.isfinite(total).any():
+        return math.inf
+    return float(
+        rdp.compute_epsilon(orders[np.isfinite(total)], total[np.isfinite(total)], delta)[0]
+    )
+
+
+@lru_cache(maxsize=1)
+def _orders() -> NDArray[np.float64]:
+    """Return the accountant's usual orders."""
+    from dp_accounting import rdp
+
+    return np.asarray(rdp.RdpAccountant().orders, np.float64)
+
+
+@lru_cache(maxsize=512)
+def _rdp(loss: Loss) -> NDArray[np.float64]:
+    """Return the Renyi divergences of one loss, by order."""
+    import dp_accounting
+    from dp_accounting import rdp
+
+    event: Any
+    match loss.kind:
+        case "gaussian":
+            event = dp_accounting.GaussianDpEvent(loss.noise)
+            if loss.sampling_rate < 1:
+                event = dp_accounting.PoissonSampledDpEvent(loss.sampling_rate, event)
+        case "laplace":
+            event = dp_accounting.LaplaceDpEvent(loss.noise)
+        case _:
+            return _rdp_of_a_bound(_pure_epsilon(loss))
+    accountant = rdp.RdpAccountant(_orders().tolist())
+    with _quiet():
+        accountant.compose(event)
+    # A divergence below 0 is a rounding error, which the conversion would take for no cost at all.
+    return np.maximum(np.asarray(accountant.rdp, np.float64), 0.0)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence the accountant about orders that it leaves out: the others still bound the cost."""
+    logger = logging.getLogger("absl")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def _pure_epsilon(loss: Loss) -> float:
+    """Return the epsilon that holds with no delta, if there is one."""
+    match loss.kind:
+        case "laplace":
+            return 1 / loss.noise
+        case "discrete-laplace":
+            return loss.steps / loss.noise
+        case "response":
+            n = loss.steps
+            return math.log((1 - loss.noise * (n - 1) / n) / (loss.noise / n))
+        case "bound" if loss.delta == 0:
+            return loss.noise
+        case _:
+            return math.inf
+
+
+def _rdp_of_a_bound(epsilon: float) -> NDArray[np.float64]:
+    """Return the divergences of pure epsilon: Bun and Steinke 2016, proposition 3.3."""
+    return np.minimum(epsilon, 0.5 * _orders() * epsilon**2)
+
+
+@lru_cache(maxsize=128)
+def _pld_epsilon(merged: _Counted, delta: float) -> float:
+    step = _step(merged)
+    total: PrivacyLossDistribution | None = None
+    for loss, count in merged:
+        one = _pld(loss, step)
+        many = one if count == 1 else one.self_compose(count)
+        total = many if total is None else total.compose(many)
+    return math.inf if total is None else float(total.get_epsilon_for_delta(delta))
+
+
+def _step(merged: _Counted) -> float:
+    """Choose steps fine enough for the bound and coarse enough for memory."""
+    span = sum(_reach(loss, count) for loss, count in merged)
+    return max(FINE_STEP, span / MOST_STEPS)
+
+
+def _reach(loss: Loss, count: int) -> float:
+    """Return about how large the loss of so many releases can get."""
+    if loss.kind == "gaussian":  # tails are cut off where they no longer matter
+        return math.sqrt(count) * (0.5 / loss.noise**2 + 12 / loss.noise)
+    pure = _pure_epsilon(loss)
+    return count * (pure if math.isfinite(pure) else loss.noise)
+
+
+@lru_cache(maxsize=32)
+def _pld(loss: Loss, step: float) -> PrivacyLossDistribution:
+    from dp_accounting.pld import common, privacy_loss_distribution
+
+    options: Any = {"value_discretization_interval": step}
+    match loss.kind:
+        case "gaussian":
+            return privacy_loss_distribution.from_gaussian_mechanism(
+                loss.noise, sampling_prob=loss.sampling_rate, **options
+            )
+        case "laplace":
+            return privacy_loss_distribution.from_laplace_mechanism(loss.noise, **options)
+        case "discrete-laplace":
+            return privacy_loss_distribution.from_discrete_laplace_mechanism(
+                1 / loss.noise, sensitivity=loss.steps, **options
+            )
+        case "response":
+            return privacy_loss_distribution.from_randomized_response(
+                loss.noise, loss.steps, **options
+            )
+        case _:
+            bound = common.DifferentialPrivacyParameters(loss.noise, loss.delta)
+            return privacy_loss_distribution.from_privacy_parameters(bound, **options)
