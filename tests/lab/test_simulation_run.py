@@ -18,9 +18,9 @@ from cloister.federate.evolution import EvolutionStrategies
 from cloister.federate.fpdgd import FPDGD, FpdgdSettings
 from cloister.federate.population import Population
 from cloister.lab.simulation.clients import make_clients
+from cloister.lab.simulation.learners import make_learner
 from cloister.lab.simulation.run import (
     SimulationResult,
-    make_learner,
     simulate,
     threads_limited,
 )

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from cloister.core.errors import DataError
 from cloister.federate.local_training import RoundSums
 
-__all__ = ["averaged", "summed"]
+__all__ = ["averaged", "checked", "summed"]
 
 
 def averaged(models: NDArray[np.float64], sums: RoundSums) -> NDArray[np.float64]:
@@ -25,7 +25,7 @@ def averaged(models: NDArray[np.float64], sums: RoundSums) -> NDArray[np.float64
     array([[3., 0.]])
     """
     n = np.maximum(sums.n_interactions, 1.0)[:, None]
-    return _checked(models + sums.differences / n)
+    return checked(models + sums.differences / n)
 
 
 def summed(models: NDArray[np.float64], sums: RoundSums) -> NDArray[np.float64]:
@@ -33,10 +33,11 @@ def summed(models: NDArray[np.float64], sums: RoundSums) -> NDArray[np.float64]:
 
     For clients of one interaction each, whose difference is their gradient times the rate.
     """
-    return _checked(models + sums.differences)
+    return checked(models + sums.differences)
 
 
-def _checked(models: NDArray[np.float64]) -> NDArray[np.float64]:
+def checked(models: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the models if every parameter is finite, else raise."""
     if not np.isfinite(models).all():
         raise DataError(
             "training diverged: a parameter is no longer finite",

@@ -6,6 +6,7 @@ PDGD, and a client for each interaction whose gradients are summed is PDGD in ba
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, Self
 
 import numpy as np
@@ -18,13 +19,17 @@ from cloister.federate.fedavg import averaged, summed
 from cloister.federate.fedper import initial_private_layers, with_private_layer
 from cloister.federate.learner import ClientRankers, RoundOutcome
 from cloister.federate.local_training import LocalRule, RoundSums, train_clients
-from cloister.federate.paper_noise import PaperGammaNoise
+from cloister.federate.paper_laplace import PaperLaplaceNoise
 from cloister.federate.participation import draw_participants
 from cloister.federate.population import Population
+from cloister.privacy.level import Level
+from cloister.privacy.release import Release, UnprotectedRelease
 from cloister.rank.pdgd import PdgdSettings
 from cloister.rank.ranker import Ranker
 
-__all__ = ["FPDGD", "FpdgdSettings", "local_rule"]
+__all__ = ["FPDGD", "FpdgdSettings", "Recorder", "local_rule"]
+
+Recorder = Callable[[Release], None]
 
 
 class FpdgdSettings(Settings):
@@ -44,7 +49,7 @@ class FpdgdSettings(Settings):
         FedPer: whether the output layer stays with each client.
     paper_noise
         The thesis's clipping and noise, which do not give what they claim: see
-        :mod:`cloister.federate.paper_noise`.
+        :mod:`cloister.federate.paper_laplace`.
     aggregation
         ``mean`` weighted by interactions, or the ``sum`` of gradients taken at the round's model.
     """
@@ -54,7 +59,7 @@ class FpdgdSettings(Settings):
     participants: int | None = Field(default=None, ge=1)
     proximal: float = Field(default=0.0, ge=0)
     private_layer: bool = False
-    paper_noise: PaperGammaNoise | None = None
+    paper_noise: PaperLaplaceNoise | None = None
     aggregation: Literal["mean", "sum"] = "mean"
 
     @model_validator(mode="after")
@@ -77,6 +82,8 @@ class FPDGD:
         How rankers are trained.
     seed
         Decides everything that is drawn at random.
+    record
+        Told of every round's release before it is made; it refuses by raising.
 
     Examples
     --------
@@ -98,9 +105,11 @@ class FPDGD:
         *,
         settings: FpdgdSettings | None = None,
         seed: int,
+        record: Recorder | None = None,
     ) -> None:
         self.population = population
         self.settings = settings or FpdgdSettings()
+        self._record = record
         self._check_noise()
         self.seed = seed
         self._first = ranker
@@ -138,23 +147,45 @@ class FPDGD:
 
     def step(self) -> RoundOutcome:
         """Train for one round: thesis algorithm 2."""
-        participants = draw_participants(
+        participants = self._participants()
+        sums = self._train(participants)
+        self._pay(participants)
+        self._models = self._new_models(sums, participants)
+        self._n_rounds += 1
+        self._look_back(participants)
+        n = max(1.0, float(sums.n_interactions.sum()))
+        return RoundOutcome(
+            int(sums.n_interactions.sum()), sums.ndcg / n, sums.max_rr / n, sums.clicks / n
+        )
+
+    def _participants(self) -> NDArray[np.int64]:
+        return draw_participants(
             self.population.n_clients,
             self.settings.participants,
             seed=self.seed,
             round=self._n_rounds,
         )
-        sums = self._train(participants)
+
+    def release(self, n_participants: int) -> Release:
+        """Return the record of what one round of so many participants releases."""
+        noise, n_parameters = self.settings.paper_noise, self._models.shape[1]
+        if noise is not None:
+            return noise.release(n_parameters=n_parameters, n_clients=n_participants)
+        return UnprotectedRelease(level=Level.USER, n_values=n_parameters, simulated=True)
+
+    def _pay(self, participants: NDArray[np.int64]) -> None:
+        """Record the round's release, before it is made."""
+        if self._record is not None:
+            self._record(self.release(len(participants)))
+
+    def _new_models(self, sums: RoundSums, participants: NDArray[np.int64]) -> NDArray[np.float64]:
         aggregate = averaged if self.settings.aggregation == "mean" else summed
-        self._models = aggregate(self._models, sums)
+        models = aggregate(self._models, sums)
         if self.settings.paper_noise is not None:
-            self._models += self.settings.paper_noise.mean_noise(
-                self._models.shape[1], len(participants), seed=self.seed, round=self._n_rounds
+            models += self.settings.paper_noise.mean_noise(
+                models.shape[1], len(participants), seed=self.seed, round=self._n_rounds
             )
-        self._n_rounds += 1
-        self._look_back(participants)
-        n = float(sums.n_interactions.sum())
-        return RoundOutcome(int(n), sums.ndcg / n, sums.max_rr / n, sums.clicks / n)
+        return models
 
     def _train(self, participants: NDArray[np.int64]) -> RoundSums:
         return train_clients(

@@ -35,6 +35,7 @@ __all__ = ["PURPOSE", "LocalRule", "Room", "new_rooms", "train_blocks"]
 Floats = NDArray[np.float32]
 
 PURPOSE: Final = 0x50444744  # "PDGD": keeps these streams apart from all others
+_SHY: Final = 1 - 1e-6  # single precision may round each number up: a length stays below its bound
 _LANES: Final = 16  # room for documents is a multiple: loops fill whole vector registers
 
 
@@ -54,6 +55,10 @@ class LocalRule(NamedTuple):
         where it is kept apart at all.
     one_step
         Whether all of a round's gradients are taken where it began, and added (batch PDGD).
+    clip_update
+        The longest difference that leaves a client, in Euclidean length; 0 for any.
+    equal_weights
+        Whether each client's difference counts once, whatever its number of interactions.
     """
 
     learning_rate: float
@@ -62,6 +67,8 @@ class LocalRule(NamedTuple):
     clip_norm: float
     one_step: bool
     parts_by_query: bool = True
+    clip_update: float = 0.0
+    equal_weights: bool = False
 
 
 class Room(NamedTuple):
@@ -239,6 +246,10 @@ def _train_client(
         scale = _clipping(local[: len(origin)], rule.clip_norm)
         for i in range(len(origin)):
             difference[i] = local[i] * scale - origin[i]
+    if rule.clip_update > 0.0:
+        scale = _clipping(difference[: len(origin)], rule.clip_update * _SHY)
+        for i in range(len(origin)):
+            difference[i] *= scale
 
 
 @kernel
@@ -381,7 +392,7 @@ def _train_block(
         )
         difference = room.difference
         total = differences[model]
-        weight = 1.0 if rule.one_step else float(n_steps)
+        weight = 1.0 if rule.one_step or rule.equal_weights else float(n_steps)
         for i in range(shared):
             total[i] += weight * np.float64(difference[i])
         for i in range(shared, n_parameters):

@@ -6,31 +6,24 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cloister.core.errors import SettingsError
-from cloister.data.clicks import ClickModel
-from cloister.data.partitions import Views, distinct_views, iid
-from cloister.data.ranking_data import RankingData
-from cloister.federate.clustered import ClusteredFPDGD, ClusteringSettings
+from cloister.federate.clustered import ClusteredFPDGD
 from cloister.federate.evaluation import Evaluation, Offline
-from cloister.federate.evolution import EvolutionStrategies
-from cloister.federate.fpdgd import FPDGD, FpdgdSettings
+from cloister.federate.fpdgd import Recorder
 from cloister.federate.learner import ClientRankers, Learner
-from cloister.federate.paper_noise import PaperGammaNoise
-from cloister.federate.population import Population
-from cloister.lab.simulation.clients import Clients, make_clients
+from cloister.lab.simulation.clients import make_clients
+from cloister.lab.simulation.learners import make_learner
+from cloister.lab.simulation.privacy_figures import privacy_figures
 from cloister.lab.simulation.settings import SimulationSettings
 from cloister.measure.online import discounted_sum
-from cloister.rank.evolution_strategies import EvolutionSettings
-from cloister.rank.pdgd import PdgdSettings
-from cloister.rank.ranker import Ranker, RankerSettings
 
-__all__ = ["Advance", "SimulationResult", "make_learner", "simulate", "threads_limited"]
+__all__ = ["Advance", "SimulationResult", "simulate", "threads_limited"]
 
 Advance = Callable[[int, int], None]
 
@@ -95,33 +88,17 @@ class SimulationResult:
     def privacy(self) -> dict[str, Any]:
         """Return the true epsilons where noise was added, each with what it is of; else nothing.
 
-        ``epsilon`` is of a client's whole training, by basic composition.
+        ``epsilon`` is of a client's whole training.
         """
-        learner = self.learner
-        if isinstance(learner, FPDGD) and learner.settings.paper_noise is not None:
-            guarantee = learner.settings.paper_noise.guarantee(
-                n_parameters=learner.ranker.settings.n_parameters, n_rounds=learner.n_rounds
-            )
-            return {
-                "epsilon": guarantee.of_the_training,
-                "epsilon_of_a_round": guarantee.of_a_round,
-                "epsilon_of_a_message": float("inf"),
-                "epsilon_claimed": guarantee.claimed,
-                "epsilon_against": "a server that sees the sum of all clients only",
-            }
-        if isinstance(learner, EvolutionStrategies) and learner.settings.keep_probability < 1:
-            cost = learner.epsilon()
-            return {
-                "epsilon": cost.per_training,
-                "epsilon_of_a_message": cost.per_message,
-                "epsilon_of_an_interaction": cost.per_interaction,
-                "epsilon_against": "a server that sees each message",
-            }
-        return {}
+        return privacy_figures(self.learner)
 
 
 def simulate(
-    settings: SimulationSettings, *, threads: int | None = None, advance: Advance | None = None
+    settings: SimulationSettings,
+    *,
+    threads: int | None = None,
+    advance: Advance | None = None,
+    record: Recorder | None = None,
 ) -> SimulationResult:
     """Run one simulation.
 
@@ -133,6 +110,8 @@ def simulate(
         How many to use; the result is the same for any number.
     advance
         Told of each round done and of their number.
+    record
+        Told of each round's release before it is made (method ``fpdgd``).
 
     Examples
     --------
@@ -144,7 +123,7 @@ def simulate(
     """
     with threads_limited(threads):
         clients = make_clients(settings)
-        learner = make_learner(settings, clients)
+        learner = make_learner(settings, clients, record=record)
         evaluation = Evaluation(
             clients.test,
             clients.click_model,
@@ -208,148 +187,3 @@ def _of_clients(learner: Learner, evaluation: Evaluation) -> ClientRankers:
     if len(clients.of_client) == evaluation.n_clients:
         return clients
     return ClientRankers((learner.ranker,), np.zeros(evaluation.n_clients, np.int64))
-
-
-def make_learner(settings: SimulationSettings, clients: Clients) -> Learner:
-    """Return the learner that the settings name, ready for its first round."""
-    data = clients.train[0].data
-    first = Ranker.initial(
-        RankerSettings(
-            kind=settings.ranker,
-            n_features=data.n_features,
-            hidden=settings.n_hidden,
-            activation=settings.activation,
-        ),
-        seed=settings.seed,
-    )
-    if clients.shared is not None and settings.warm_up_rounds:
-        first = _warmed_up(settings, first, clients.shared, clients.click_model)
-    match settings.method:
-        case "fpdgd":
-            return FPDGD(
-                _population(settings, clients), first, settings=_fpdgd(settings), seed=settings.seed
-            )
-        case "clustered":
-            return ClusteredFPDGD(
-                _population(settings, clients),
-                first,
-                settings=_fpdgd(settings),
-                clustering=_clustering(settings),
-                seed=settings.seed,
-            )
-        case "pdgd" | "batch-pdgd":
-            return _without_federation(settings, clients, first)
-        case "es":
-            return EvolutionStrategies(
-                population=_population(settings, clients),
-                ranker=first.with_parameters(np.zeros_like(first.parameters)),  # as published
-                settings=_evolution(settings),
-                queries_per_round=settings.queries_per_round,
-                seed=settings.seed,
-                participants=settings.participants,
-            )
-
-
-def _population(settings: SimulationSettings, clients: Clients) -> Population:
-    return _population_of(clients.train, clients.click_model, settings)
-
-
-def _population_of(views: Views, model: ClickModel, settings: SimulationSettings) -> Population:
-    return Population(views, model, page_length=settings.page_length, precision=settings.precision)
-
-
-def _pdgd(settings: SimulationSettings) -> PdgdSettings:
-    return PdgdSettings(
-        negatives=settings.negatives,
-        rho_over=settings.rho_over,
-        learning_rate=settings.rate,
-        decay=settings.decay,
-    )
-
-
-def _fpdgd(settings: SimulationSettings) -> FpdgdSettings:
-    return FpdgdSettings(
-        pdgd=_pdgd(settings),
-        queries_per_round=settings.queries_per_round,
-        participants=settings.participants,
-        proximal=settings.proximal,
-        private_layer=settings.private_layer,
-        paper_noise=_paper_noise(settings),
-    )
-
-
-def _paper_noise(settings: SimulationSettings) -> PaperGammaNoise | None:
-    if settings.paper_epsilon is None:
-        return None
-    return PaperGammaNoise(
-        epsilon=settings.paper_epsilon,
-        sensitivity=settings.paper_sensitivity,
-        clip=settings.paper_clip,
-    )
-
-
-def _clustering(settings: SimulationSettings) -> ClusteringSettings:
-    return ClusteringSettings(
-        divide_by=settings.cluster_by,
-        first_test=settings.first_test,
-        certainty=settings.certainty,
-        most_groups=settings.most_groups,
-    )
-
-
-def _evolution(settings: SimulationSettings) -> EvolutionSettings:
-    return EvolutionSettings(
-        sigma=settings.sigma,
-        learning_rate=settings.rate,
-        reward=settings.reward,
-        keep_probability=settings.keep_probability,
-        antithetic=settings.antithetic,
-        beta1=settings.beta1,
-        beta2=settings.beta2,
-        adam_epsilon=settings.adam_epsilon,
-        ndcg_levels=settings.ndcg_levels,
-    )
-
-
-def _without_federation(settings: SimulationSettings, clients: Clients, first: Ranker) -> FPDGD:
-    """Return PDGD on the same clients' data, with as many interactions a round.
-
-    After each interaction: one client issues all queries. In batches: each interaction is a
-    client's of its own, and gradients are summed.
-    """
-    views = tuple(replace(view, queries_per_round=None) for view in distinct_views(clients.train))
-    if len({(id(v.queries), id(v.rows), id(v.labels), v.click_models) for v in views}) > 1:
-        raise SettingsError(
-            "without a federation all data is alike",
-            where=f"partition {settings.partition}",
-            remedy="use the partition iid",
-        )
-    n = _interactions_of_a_round(settings, clients.train)
-    if settings.method == "pdgd":
-        views, chosen = views[:1], FpdgdSettings(pdgd=_pdgd(settings), queries_per_round=n)
-    else:
-        views = views[:1] * n
-        chosen = FpdgdSettings(pdgd=_pdgd(settings), queries_per_round=1, aggregation="sum")
-    population = _population_of(views, clients.click_model, settings)
-    return FPDGD(population, first, settings=chosen, seed=settings.seed)
-
-
-def _interactions_of_a_round(settings: SimulationSettings, views: Views) -> int:
-    """Return how many searches a federation of these clients makes in a round, on average."""
-    searches = sum(view.queries_per_round or settings.queries_per_round for view in views)
-    return max(1, round(searches * (settings.participants or len(views)) / len(views)))
-
-
-def _warmed_up(
-    settings: SimulationSettings, first: Ranker, shared: RankingData, model: ClickModel
-) -> Ranker:
-    """Train by plain FPDGD on the shared queries alone."""
-    learner = FPDGD(
-        _population_of(iid(shared, settings.clients), model, settings),
-        first,
-        settings=FpdgdSettings(pdgd=_pdgd(settings), queries_per_round=settings.queries_per_round),
-        seed=settings.seed + 2**32,
-    )
-    for _ in range(settings.warm_up_rounds):
-        learner.step()
-    return learner.ranker

@@ -86,9 +86,16 @@ class SimulationSettings(Settings):
     share_data, warm_up_rounds
         Data sharing: the share of queries given to all clients, and rounds of training on them
         before the federation begins.
+    epsilon, delta
+        What the whole training may reveal of one user; noise is chosen for it, and participants
+        are drawn by a coin each (:class:`cloister.federate.private_fpdgd.PrivateTraining`). No
+        protection unless an epsilon is given.
+    clip_norm, mechanism, server_rate, average_last
+        Of private training: the longest update of a client, independent noise a round or DP-FTRL's
+        tree, what the mean update is multiplied by, and how many last models are averaged.
     paper_epsilon, paper_sensitivity, paper_clip
-        The thesis's noise, which does not give what it claims
-        (:class:`cloister.federate.paper_noise.PaperGammaNoise`); none unless an epsilon is given.
+        The thesis's noise, which does not give what it claims; none unless an epsilon is given
+        (:class:`cloister.federate.paper_laplace.PaperLaplaceNoise`).
     sigma, reward, keep_probability, antithetic, beta1, beta2, adam_epsilon, ndcg_levels
         Of evolution strategies (:class:`cloister.rank.evolution_strategies.EvolutionSettings`).
     precision
@@ -138,6 +145,12 @@ class SimulationSettings(Settings):
     most_groups: int = Field(default=10, ge=2)
     share_data: float = Field(default=0.0, ge=0, le=1)
     warm_up_rounds: int = Field(default=0, ge=0)
+    epsilon: float | None = Field(default=None, gt=0)
+    delta: float = Field(default=1e-6, gt=0, lt=1)
+    clip_norm: float = Field(default=0.3, gt=0)
+    mechanism: Literal["gaussian", "tree"] = "gaussian"
+    server_rate: float = Field(default=1.0, gt=0)
+    average_last: int = Field(default=1, ge=1)
     paper_epsilon: float | None = Field(default=None, gt=0)
     paper_sensitivity: float = Field(default=3.0, gt=0)
     paper_clip: Literal["half", "whole"] = "half"
@@ -164,6 +177,8 @@ class SimulationSettings(Settings):
             raise ValueError("proximal (FedProx) needs the method fpdgd")
         if self.paper_epsilon and self.method != "fpdgd":
             raise ValueError("paper_epsilon needs the method fpdgd")
+        if self.epsilon and (self.method != "fpdgd" or self.private_layer or self.paper_epsilon):
+            raise ValueError("epsilon needs the method fpdgd, no private layer, no paper_epsilon")
         if self.keep_probability < 1 and self.method != "es":
             raise ValueError("keep_probability protects rewards of the method es only")
         if self.precision == "half" and self.ranker == "mlp":

@@ -20,6 +20,7 @@ from cloister.lab.reproduce.foltr.label_distribution import (
     table_4_3,
 )
 from cloister.lab.reproduce.foltr.personalised import no_loss, personalised
+from cloister.lab.reproduce.foltr.private_training import private_training
 from cloister.lab.reproduce.foltr.published_run import published_run
 from cloister.lab.reproduce.foltr.quantity import figure_4_9
 from cloister.lab.reproduce.foltr.report_figures import report_figure_1, report_figure_2
@@ -53,6 +54,7 @@ _FIGURES: Final[tuple[Callable[[Size, Collections], Figure], ...]] = (
     report_figure_2,
     personalised,
     no_loss,
+    private_training,
 )
 
 

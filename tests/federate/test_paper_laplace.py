@@ -14,7 +14,7 @@ from cloister.core.random import stream
 from cloister.data.partitions import by_quantity, iid
 from cloister.federate.clustered import ClusteredFPDGD
 from cloister.federate.fpdgd import FPDGD, FpdgdSettings
-from cloister.federate.paper_noise import PaperGammaNoise
+from cloister.federate.paper_laplace import PaperLaplaceNoise
 from cloister.federate.population import Population
 from cloister.rank.pdgd import PdgdSettings
 from cloister.rank.ranker import Ranker, RankerSettings
@@ -35,7 +35,7 @@ def first() -> Ranker:
 def test_noise_of_the_mean_is_laplace_of_the_printed_scale(
     epsilon: float, sensitivity: float, n: int
 ) -> None:
-    noise = PaperGammaNoise(epsilon=epsilon, sensitivity=sensitivity)
+    noise = PaperLaplaceNoise(epsilon=epsilon, sensitivity=sensitivity)
     drawn = noise.mean_noise(20_000, n, seed=1, round=0)
     scale = sensitivity / epsilon / n
     assert stats.kstest(drawn, stats.laplace(scale=scale).cdf).pvalue > 1e-3
@@ -50,14 +50,14 @@ def test_shares_of_all_clients_add_up_to_the_noise_that_is_drawn() -> None:
     gamma = rng.gamma(1 / n, sensitivity / epsilon, shape)
     other = rng.gamma(1 / n, sensitivity / epsilon, shape)
     shares = (gamma - other).mean(axis=1)
-    noise = PaperGammaNoise(epsilon=epsilon, sensitivity=sensitivity)
+    noise = PaperLaplaceNoise(epsilon=epsilon, sensitivity=sensitivity)
     drawn = noise.mean_noise(5000, n, seed=1, round=0)
     assert stats.ks_2samp(shares, drawn).pvalue > 1e-3
     assert stats.ks_2samp(1.2 * shares, drawn).pvalue < 1e-3  # a fifth more would be noticed
 
 
 def test_every_round_and_seed_has_noise_of_its_own() -> None:
-    noise = PaperGammaNoise(epsilon=1.0)
+    noise = PaperLaplaceNoise(epsilon=1.0)
     drawn = [noise.mean_noise(5, 2, seed=s, round=r).tolist() for s, r in ((1, 0), (1, 1), (2, 0))]
     assert drawn[0] == noise.mean_noise(5, 2, seed=1, round=0).tolist()
     assert drawn[0] != drawn[1]
@@ -72,7 +72,7 @@ def test_every_round_and_seed_has_noise_of_its_own() -> None:
     [(46, "half", 30.5), (136, "half", 52.5), (46, "whole", 61.0), (136, "whole", 105.0)],
 )
 def test_true_epsilon_is_not_the_claimed_one(n_parameters: int, clip: Any, true: float) -> None:
-    noise = PaperGammaNoise(epsilon=4.5, sensitivity=5, clip=clip)
+    noise = PaperLaplaceNoise(epsilon=4.5, sensitivity=5, clip=clip)
     guarantee = noise.guarantee(n_parameters=n_parameters, n_rounds=200)
     assert guarantee.claimed == 4.5
     assert guarantee.of_a_round == pytest.approx(true, abs=0.06)
@@ -85,7 +85,7 @@ def test_true_epsilon_is_not_the_claimed_one(n_parameters: int, clip: Any, true:
 def test_true_epsilon_is_reached_by_two_clipped_vectors_and_never_passed(
     clip: Any, sensitivity: float
 ) -> None:
-    noise = PaperGammaNoise(epsilon=2.0, sensitivity=sensitivity, clip=clip)
+    noise = PaperLaplaceNoise(epsilon=2.0, sensitivity=sensitivity, clip=clip)
     n = 12
     holds = noise.guarantee(n_parameters=n, n_rounds=1).of_a_round
     laplace = stats.laplace(scale=sensitivity / 2.0)  # of the sum over clients, a weight
@@ -108,7 +108,7 @@ def test_true_epsilon_is_reached_by_two_clipped_vectors_and_never_passed(
 
 def test_rounds_without_noise_are_those_of_clipped_weights() -> None:
     population = Population(iid(ragged(2), 6), INFORMATIONAL, page_length=4)
-    noise = PaperGammaNoise(epsilon=1e12, sensitivity=1.4)
+    noise = PaperLaplaceNoise(epsilon=1e12, sensitivity=1.4)
     pdgd = PdgdSettings(learning_rate=0.5)
     settings = FpdgdSettings(pdgd=pdgd, queries_per_round=3, paper_noise=noise)
     learner = FPDGD(population, first(), settings=settings, seed=1)
@@ -129,7 +129,7 @@ def test_rounds_without_noise_are_those_of_clipped_weights() -> None:
 @pytest.mark.parametrize(("clip", "longest"), [("half", 1.0), ("whole", 2.0)])
 def test_weights_are_clipped_to_the_sensitivity_or_half_of_it(clip: Any, longest: float) -> None:
     population = Population(iid(ragged(2), 6), INFORMATIONAL)
-    noise = PaperGammaNoise(epsilon=1e12, sensitivity=2.0, clip=clip)
+    noise = PaperLaplaceNoise(epsilon=1e12, sensitivity=2.0, clip=clip)
     ranker = Ranker(LINEAR, np.full(5, 100.0))
     learner = FPDGD(population, ranker, settings=FpdgdSettings(paper_noise=noise), seed=1)
     learner.step()
@@ -142,26 +142,26 @@ def test_noise_is_added_once_for_all_who_take_part(participants: int | None) -> 
     population = Population(iid(ragged(2), 12), INFORMATIONAL)
     weights = []
     for epsilon in (1e12, 0.5):
-        noise = PaperGammaNoise(epsilon=epsilon, sensitivity=2.0)
+        noise = PaperLaplaceNoise(epsilon=epsilon, sensitivity=2.0)
         settings = FpdgdSettings(paper_noise=noise, participants=participants)
         learner = FPDGD(population, first(), settings=settings, seed=1)
         learner.step()
         weights.append(learner.ranker.parameters.astype(float))
     n = participants or 12
-    expected = PaperGammaNoise(epsilon=0.5, sensitivity=2.0).mean_noise(5, n, seed=1, round=0)
+    expected = PaperLaplaceNoise(epsilon=0.5, sensitivity=2.0).mean_noise(5, n, seed=1, round=0)
     np.testing.assert_allclose(weights[1] - weights[0], expected, atol=1e-6)
 
 
 def test_clients_of_unequal_weight_are_refused() -> None:
     population = Population(by_quantity(ragged(2), (2, 3)), INFORMATIONAL)
-    settings = FpdgdSettings(paper_noise=PaperGammaNoise(epsilon=1.0))
+    settings = FpdgdSettings(paper_noise=PaperLaplaceNoise(epsilon=1.0))
     with pytest.raises(SettingsError, match="all clients weigh the same"):
         FPDGD(population, first(), settings=settings, seed=1)
 
 
 def test_clients_of_equal_own_quantities_are_taken() -> None:
     population = Population(by_quantity(ragged(2), (3,), n_clients=4), INFORMATIONAL)
-    settings = FpdgdSettings(paper_noise=PaperGammaNoise(epsilon=1.0))
+    settings = FpdgdSettings(paper_noise=PaperLaplaceNoise(epsilon=1.0))
     assert FPDGD(population, first(), settings=settings, seed=1).step().n_interactions == 12
 
 
@@ -169,17 +169,17 @@ def test_clients_of_equal_own_quantities_are_taken() -> None:
     "wrong", [{"epsilon": 0}, {"epsilon": -1}, {"sensitivity": 0}, {"clip": "quarter"}]
 )
 def test_noise_out_of_range_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(SettingsError, match="PaperGammaNoise"):
-        PaperGammaNoise(**{"epsilon": 1.0} | wrong)
+    with pytest.raises(SettingsError, match="PaperLaplaceNoise"):
+        PaperLaplaceNoise(**{"epsilon": 1.0} | wrong)
 
 
 def test_clustered_training_refuses_noise_that_it_would_not_add() -> None:
     population = Population(iid(ragged(2), 4), INFORMATIONAL)
-    settings = FpdgdSettings(paper_noise=PaperGammaNoise(epsilon=1.0))
+    settings = FpdgdSettings(paper_noise=PaperLaplaceNoise(epsilon=1.0))
     with pytest.raises(SettingsError, match="clustered"):
         ClusteredFPDGD(population, first(), settings=settings, seed=1)
 
 
 def test_noise_is_refused_where_a_layer_is_private() -> None:
     with pytest.raises(SettingsError, match="paper_noise"):
-        FpdgdSettings(paper_noise=PaperGammaNoise(epsilon=1.0), private_layer=True)
+        FpdgdSettings(paper_noise=PaperLaplaceNoise(epsilon=1.0), private_layer=True)

@@ -23,8 +23,10 @@ from pydantic import Field
 
 from cloister.core.random import stream
 from cloister.core.settings import Settings
+from cloister.privacy.level import Level
+from cloister.privacy.release import LaplaceRelease
 
-__all__ = ["PaperGammaNoise", "PaperGuarantee"]
+__all__ = ["PaperLaplaceNoise", "PaperGuarantee"]
 
 
 class PaperGuarantee(Settings):
@@ -49,7 +51,7 @@ class PaperGuarantee(Settings):
     of_a_message: float | None = None
 
 
-class PaperGammaNoise(Settings):
+class PaperLaplaceNoise(Settings):
     """Clipping and noise as in the thesis.
 
     Parameters
@@ -64,7 +66,7 @@ class PaperGammaNoise(Settings):
 
     Examples
     --------
-    >>> noise = PaperGammaNoise(epsilon=4.5, sensitivity=5)
+    >>> noise = PaperLaplaceNoise(epsilon=4.5, sensitivity=5)
     >>> round(noise.guarantee(n_parameters=46, n_rounds=1).of_a_round, 1)
     30.5
     """
@@ -85,11 +87,30 @@ class PaperGammaNoise(Settings):
         rng = stream(seed, "paper gamma noise", round)
         return rng.laplace(0.0, self.sensitivity / self.epsilon, n_parameters) / n_clients
 
+    def release(
+        self, *, n_parameters: int, n_clients: int, simulated: bool = True
+    ) -> LaplaceRelease:
+        """Return the ledger's record of one round's sum over all clients' weights.
+
+        Its cost is what truly holds, and the thesis's claim stands beside it.
+        """
+        # Two contributions differ by at most twice the clipping length, in Euclidean length; the
+        # sum of the absolute changes is at most sqrt(m) times that.
+        return LaplaceRelease(
+            level=Level.USER,
+            neighbours="replace",
+            scale=self.sensitivity / self.epsilon,
+            sensitivity=2 * self.clip_norm * math.sqrt(n_parameters),
+            n_values=n_parameters,
+            simulated=simulated,
+            claimed_epsilon=self.epsilon,
+            note=f"thesis algorithm 3, sum of {n_clients} clients; holds against a server that "
+            "sees the sum alone; against one that sees messages no finite epsilon holds",
+        )
+
     def guarantee(self, *, n_parameters: int, n_rounds: int) -> PaperGuarantee:
         """Return what holds for rankers of so many weights, trained for so many rounds."""
-        # Two contributions differ by at most twice the clipping length, in Euclidean length.
-        euclidean = 2 * self.clip_norm
-        of_a_round = self.epsilon * math.sqrt(n_parameters) * euclidean / self.sensitivity
+        of_a_round = self.release(n_parameters=n_parameters, n_clients=1).epsilon
         return PaperGuarantee(
             claimed=self.epsilon, of_a_round=of_a_round, of_the_training=of_a_round * n_rounds
         )
