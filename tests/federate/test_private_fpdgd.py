@@ -57,7 +57,7 @@ def private(
 
 
 def without_noise(learner: PrivateFPDGD) -> PrivateFPDGD:
-    learner._noise = lambda: np.zeros(5)  # type: ignore[method-assign]
+    learner._noise = lambda n: np.zeros(5)  # type: ignore[method-assign]
     return learner
 
 
@@ -129,7 +129,7 @@ def test_the_sum_is_divided_by_the_number_expected_not_by_who_came(
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_one_client_more_moves_the_sum_by_at_most_the_sensitivity(mechanism: str) -> None:
-    learner = private(12, mechanism=mechanism)
+    learner = without_noise(private(12, mechanism=mechanism))
     everyone = learner._train(np.arange(12)).differences
     for gone in range(12):
         rest = learner._train(np.delete(np.arange(12), gone)).differences
@@ -145,12 +145,12 @@ def test_noise_of_a_round_is_normal_of_the_stated_width() -> None:
 
 def _noise_at(learner: PrivateFPDGD, round: int) -> np.ndarray:
     learner._n_rounds = round
-    return learner._noise()
+    return learner._noise(30)
 
 
 def test_noise_of_tree_rounds_adds_up_to_that_of_few_nodes() -> None:
     learners = [private(30, n_rounds=8, mechanism="tree", seed=s) for s in range(300)]
-    totals = np.array([np.sum([each._noise() for _ in range(8)], axis=0) for each in learners])
+    totals = np.array([np.sum([each._noise(30) for _ in range(8)], axis=0) for each in learners])
     # Eight rounds are one node of height 3 with better estimates from its children: 8/15.
     assert totals.std() / learners[0].sigma == pytest.approx(math.sqrt(8 / 15), rel=0.05)
 
@@ -182,6 +182,38 @@ def test_a_round_without_participants_still_releases_noise() -> None:
     outcome = learner.step()
     assert outcome.n_interactions == 0
     assert (learner._models != before).all()
+
+
+def test_shares_for_dropouts_and_colluders_carry_more_noise() -> None:
+    plain, wider = private(40), private(40, n_dropouts=6, n_colluders=4)
+    assert wider.sigma == plain.sigma
+    ratio = wider._noise(40) / plain._noise(40)
+    np.testing.assert_allclose(ratio, math.sqrt(40 / 30))
+    with pytest.raises(SettingsError, match="nothing is left to hide behind"):
+        wider._noise(10)
+
+
+def test_the_real_protocol_gives_the_same_mean_with_noise_of_the_same_width() -> None:
+    real = private(12, secure_aggregation=True, epsilon=2.0, n_dropouts=2, n_colluders=1)
+    ideal = without_noise(private(12, epsilon=2.0))
+    noise = []
+    for _ in range(4):
+        real._models = ideal._models.copy()
+        real.step()
+        ideal.step()
+        noise.append((real._models - ideal._models) * 12)
+    width = np.std(noise) / real.sigma
+    assert width == pytest.approx(math.sqrt(12 / 9), rel=0.5)  # 20 numbers: a rough look
+    assert real.spending.cost().epsilon <= 2.0
+
+
+def test_the_real_protocol_is_exact_where_noise_is_small() -> None:
+    real = private(8, secure_aggregation=True, epsilon=1e5, clip_norm=0.2)
+    ideal = without_noise(private(8))
+    real.step()
+    ideal.step()
+    np.testing.assert_allclose(real._models, ideal._models, atol=5 * real.sigma / 8 + 1e-6)
+    assert real.sigma < 0.01
 
 
 # --- what is recorded

@@ -21,7 +21,8 @@ def bench(
     name: Annotated[
         str,
         typer.Argument(
-            help="startup, letor, measures, clicks, random, worlds, clinic, pdgd, or all."
+            help="startup, letor, measures, clicks, random, worlds, clinic, pdgd, mechanisms, "
+            "ledger, secure-aggregation, sealed, or all."
         ),
     ],
     as_json: JsonFlag = False,

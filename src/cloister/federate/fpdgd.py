@@ -148,8 +148,8 @@ class FPDGD:
     def step(self) -> RoundOutcome:
         """Train for one round: thesis algorithm 2."""
         participants = self._participants()
-        sums = self._train(participants)
         self._pay(participants)
+        sums = self._train(participants)
         self._models = self._new_models(sums, participants)
         self._n_rounds += 1
         self._look_back(participants)
@@ -187,7 +187,9 @@ class FPDGD:
             )
         return models
 
-    def _train(self, participants: NDArray[np.int64]) -> RoundSums:
+    def _train(
+        self, participants: NDArray[np.int64], updates: NDArray[np.float32] | None = None
+    ) -> RoundSums:
         return train_clients(
             self.population,
             participants,
@@ -201,6 +203,7 @@ class FPDGD:
             model_of_client=self._group,
             private=self._private,
             parts=self._parts,
+            updates=updates,
         )
 
     def _look_back(self, participants: NDArray[np.int64]) -> None:

@@ -33,9 +33,13 @@ from cloister.federate.fpdgd import FPDGD, FpdgdSettings, Recorder
 from cloister.federate.local_training import RoundSums
 from cloister.federate.participation import draw_poisson, take_turns
 from cloister.federate.population import Population
+from cloister.federate.protected_update import UpdateProtection
+from cloister.federate.secure_sum import secure_sum
 from cloister.privacy.accounting import composed_epsilon, noise_multiplier
 from cloister.privacy.level import Level
 from cloister.privacy.loss import Loss
+from cloister.privacy.mechanisms.simulated_noise import SimulatedNoise
+from cloister.privacy.noise_shares import GaussianShares
 from cloister.privacy.release import GaussianRelease, Release, TreeRelease
 from cloister.privacy.spending import Spending
 from cloister.rank.ranker import Ranker
@@ -58,6 +62,12 @@ class PrivateTraining(Settings):
         ``gaussian`` noise in each round with Poisson sampling, or a ``tree`` (DP-FTRL).
     server_rate
         What the mean update is multiplied by.
+    n_dropouts, n_colluders
+        How many participants of a round may drop out, and how many of the others may tell the
+        server their shares of the noise: each one's share is made wider for it.
+    secure_aggregation
+        Whether sums are truly formed by the protocol, among clients in this process, and not
+        only as it would give them: slow, and the same result up to rounding.
     average_last
         The ranker is the mean over so many last rounds' models, which costs nothing; 1 for the
         last alone.
@@ -69,12 +79,19 @@ class PrivateTraining(Settings):
     clip_norm: float = Field(default=0.3, gt=0)
     mechanism: Literal["gaussian", "tree"] = "gaussian"
     server_rate: float = Field(default=1.0, gt=0)
+    n_dropouts: int = Field(default=0, ge=0)
+    n_colluders: int = Field(default=0, ge=0)
+    secure_aggregation: bool = False
     average_last: int = Field(default=1, ge=1)
 
     @model_validator(mode="after")
     def _averages_rounds_that_exist(self) -> Self:
         if self.average_last > self.n_rounds:
             raise ValueError("average_last is at most n_rounds")
+        if self.mechanism == "tree" and (
+            self.secure_aggregation or self.n_dropouts or self.n_colluders
+        ):
+            raise ValueError("a tree's noise spans rounds: no clients can add it in shares")
         return self
 
 
@@ -187,10 +204,13 @@ class PrivateFPDGD(FPDGD):
     def release(self, n_participants: int) -> Release:
         """Return the record of one round's release, or with a tree of all rounds at once.
 
-        It does not depend on how many came: that is not to be seen.
+        What it costs does not depend on how many came.
         """
         if self.privacy.mechanism == "tree":
             return self._tree_release(self.sigma)
+        if self.privacy.secure_aggregation:
+            protection = self._protection(n_participants)
+            return protection.release(sampling_rate=self.sampling_rate, simulated=True)
         return GaussianRelease(
             level=Level.USER,
             sigma=self.sigma,
@@ -210,10 +230,33 @@ class PrivateFPDGD(FPDGD):
             return take_turns(n, self.n_expected, seed=seed, round=round)
         return draw_poisson(n, self.sampling_rate, seed=seed, round=round)
 
-    def _new_models(self, sums: RoundSums, participants: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _train(
+        self, participants: NDArray[np.int64], updates: NDArray[np.float32] | None = None
+    ) -> RoundSums:
+        """Train, and add up: what comes back has all noise in it."""
         self._n_turns[participants] += 1
-        noisy = sums.differences + self._noise()
-        models = checked(self._models + self.privacy.server_rate * noisy / self.n_expected)
+        if not self.privacy.secure_aggregation:
+            sums = super()._train(participants, updates)
+            return sums._replace(differences=sums.differences + self._noise(len(participants)))
+        single = np.zeros((len(participants), self._models.shape[1]), np.float32)
+        sums = super()._train(participants, single)
+        source = SimulatedNoise(stream(self.seed, "shares of noise", self._n_rounds))
+        named = {f"client-{client}": single[i] for i, client in enumerate(participants)}
+        total = secure_sum(named, self._protection(len(participants)), source)
+        return sums._replace(differences=total.values[None])
+
+    def _protection(self, n_participants: int) -> UpdateProtection:
+        return UpdateProtection(
+            clip_norm=self.privacy.clip_norm,
+            sigma=self.sigma,
+            min_survivors=n_participants - self.privacy.n_dropouts,
+            n_colluders=self.privacy.n_colluders,
+            n_values=self._models.shape[1],
+        )
+
+    def _new_models(self, sums: RoundSums, participants: NDArray[np.int64]) -> NDArray[np.float64]:
+        mean = sums.differences / self.n_expected
+        models = checked(self._models + self.privacy.server_rate * mean)
         self._recent = [*self._recent, models][-self.privacy.average_last :]
         return models
 
@@ -229,13 +272,22 @@ class PrivateFPDGD(FPDGD):
         self.spending.record(self.release(len(participants)))
         super()._pay(participants)
 
-    def _noise(self) -> NDArray[np.float64]:
-        """Return what this round adds to the sum beside the updates."""
+    def _noise(self, n_participants: int) -> NDArray[np.float64]:
+        """Return what this round's sum carries beside the updates."""
         if self.privacy.mechanism == "tree":
             before, self._tree_noise = self._tree_noise, self._tree.next()
             return self._tree_noise - before
         rng = stream(self.seed, "private noise", self._n_rounds)
-        return rng.normal(0.0, self.sigma, self._models.shape[1:])
+        sigma = self.sigma
+        if self.privacy.n_dropouts or self.privacy.n_colluders:
+            plan = GaussianShares(
+                sigma=sigma,
+                n_clients=n_participants,
+                n_dropouts=self.privacy.n_dropouts,
+                n_colluders=self.privacy.n_colluders,
+            )
+            sigma = plan.total_sigma(n_participants)
+        return rng.normal(0.0, sigma, self._models.shape[1:])
 
     def _node_noise(self) -> NDArray[np.float64]:
         self._n_nodes += 1

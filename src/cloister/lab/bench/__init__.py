@@ -22,7 +22,20 @@ __all__ = ["Timing", "machine", "peak_memory_mb", "run_benchmark", "select", "ti
 Advance = Callable[[int, int], None]
 Figures = dict[str, Any]
 
-NAMES: Final = ("startup", "letor", "measures", "clicks", "random", "worlds", "clinic", "pdgd")
+NAMES: Final = (
+    "startup",
+    "letor",
+    "measures",
+    "clicks",
+    "random",
+    "worlds",
+    "clinic",
+    "pdgd",
+    "mechanisms",
+    "ledger",
+    "secure-aggregation",
+    "sealed",
+)
 
 
 def select(name: str) -> tuple[str, ...]:
@@ -44,7 +57,9 @@ def select(name: str) -> tuple[str, ...]:
 
 def run_benchmark(name: str, advance: Advance) -> Figures:
     """Run one benchmark; ``advance(done, total)`` is told of its steps."""
-    run: Callable[[Advance], Figures] = importlib.import_module(f"{__name__}.{name}").run
+    run: Callable[[Advance], Figures] = importlib.import_module(
+        f"{__name__}.{name.replace('-', '_')}"
+    ).run
     try:
         return run(advance)
     except ModuleNotFoundError as error:
