@@ -1,4 +1,4 @@
-"""Kernels are compiled also where their machine code cannot be kept."""
+"""Kernels are compiled also where nothing can be kept, and give the same bits wherever they are."""
 
 from __future__ import annotations
 
@@ -101,3 +101,55 @@ def test_machine_code_grows_old_when_a_kernel_of_another_file_changes(tmp_path: 
         "from cloister.core.kernel import kernel\n\n\n@kernel\ndef one():\n    return 100\n"
     )
     assert run()[0] == "101"
+
+
+SUMS = """
+import sys
+import numba
+import numpy as np
+from cloister.core.kernel import kernel, parallel_kernel
+from cloister.rank.plackett_luce import mass_of_rest
+
+@kernel
+def masses(scores, page, rooms, out):
+    for i in range(len(out)):
+        out[i] = mass_of_rest(scores[i], scores.shape[1], page, rooms[i])[1]
+
+@parallel_kernel
+def masses_on_threads(scores, page, rooms, out):
+    for i in numba.prange(len(out)):
+        out[i] = mass_of_rest(scores[i], scores.shape[1], page, rooms[i])[1]
+
+scores = np.random.default_rng(0).standard_normal((200, 90), dtype=np.float32)
+page, rooms, out = np.zeros(1, np.int64), np.empty((200, 96), np.float32), np.zeros((2, 200))
+numba.set_num_threads(min(int(sys.argv[1]), numba.config.NUMBA_NUM_THREADS))
+if "called before" in sys.argv:
+    mass_of_rest(scores[0], 90, page, rooms[0])
+masses(scores, page, rooms, out[0])
+masses_on_threads(scores, page, rooms, out[1])
+print(out[0].tobytes().hex(), sum(masses.stats.cache_hits.values()))
+print(out[1].tobytes().hex(), sum(masses_on_threads.stats.cache_hits.values()))
+"""
+
+
+def test_bits_depend_neither_on_who_compiles_nor_on_what_was_called_before(tmp_path: Path) -> None:
+    # A kernel holds copies of those that it calls, in which sums can be ordered otherwise.
+    (tmp_path / "sums.py").write_text(SUMS)
+
+    def run(*arguments: str) -> list[list[str]]:
+        outcome = subprocess.run(
+            [sys.executable, str(tmp_path / "sums.py"), *arguments],
+            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "kept")},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
+        return [line.split() for line in outcome.stdout.splitlines()]
+
+    plain, parallel = run("1")
+    assert plain[1] == parallel[1] == "0"  # compiled
+    from_disk = [[plain[0], "1"], [parallel[0], "1"]]
+    assert run("1") == from_disk
+    assert run("2") == from_disk
+    assert run("1", "called before") == from_disk

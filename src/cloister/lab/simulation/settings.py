@@ -34,8 +34,9 @@ _LEARNING_RATE: Final = {"es": 0.001}  # 0.1 elsewhere
 class SimulationSettings(Settings):
     """Everything that decides one run.
 
-    Two runs with equal settings give equal results, bit by bit for any number of threads; see
-    :func:`cloister.core.kernel.summing_kernel` for when last bits can differ.
+    Two runs with equal settings give equal results, bit by bit, for any number of threads and in
+    any process; only another kind of processor may change last bits
+    (:func:`cloister.core.kernel.summing_kernel`).
 
     Parameters
     ----------
