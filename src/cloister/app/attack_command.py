@@ -1,0 +1,134 @@
+"""``cloister attack``: what an adversary gets out of each protection."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cloister.app.output import JsonFlag, command_result, number, progress, table
+
+if TYPE_CHECKING:
+    from cloister.adversary.audit import AuditSettings
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Attack the protections, and say what came out.", no_args_is_help=True)
+
+Result = dict[str, Any]
+
+
+@app.callback()
+def _attacks() -> None:
+    """Keep the attack's name part of the command, though there is one so far."""
+
+
+def _show(result: Result) -> None:
+    audits = result["audits"]
+    columns = ["mechanism", "claimed", "ledger", "attack", "what the attack shows"]
+    rows = [
+        [
+            found["mechanism"],
+            "-" if found["claimed_epsilon"] is None else found["claimed_epsilon"],
+            "none" if found["ledger_epsilon"] == float("inf") else found["ledger_epsilon"],
+            found["lower_bound"],
+            _shown(found),
+        ]
+        for found in audits
+    ]
+    table("epsilon: as claimed, as the ledger states it, and the least that holds", columns, rows)
+    for found in audits:
+        if found["n_rounds"] > 1:
+            typer.echo(f"{found['mechanism']}: {number(found['n_rounds'])} rounds")
+    settings, ceiling = result["settings"], number(audits[0]["ceiling"])
+    typer.echo(
+        f"delta {settings['delta']:g}; each bound holds with confidence "
+        f"{settings['confidence']:.3g}; {number(settings['n_trials'])} trials of each input show "
+        f"{ceiling} at most; {result['seconds']:.0f} s"
+    )
+
+
+def _shown(found: Result) -> str:
+    """Say the most telling part of a verdict."""
+    if found["refutes_ledger"]:
+        return "exceeds the ledger"
+    return "exceeds the claim" if found["refutes_claim"] else "stays below"
+
+
+def _known_mechanisms(names: list[str] | None) -> list[str] | None:
+    if names:
+        from cloister.adversary.audits import SUBJECTS
+
+        for name in names:
+            if name not in SUBJECTS:
+                raise typer.BadParameter(f"no mechanism {name!r}; there are: {', '.join(SUBJECTS)}")
+    return names
+
+
+@app.command("distinguish")
+@command_result(_show)
+def distinguish(
+    mechanism: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Which one, as in paper-laplace; all unless given. May be given often.",
+            metavar="NAME",
+            callback=_known_mechanisms,
+        ),
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="What it is set to, or claims; its own unless given."),
+    ] = None,
+    delta: Annotated[float, typer.Option(help="Of the guarantee that is tried.")] = 1e-6,
+    trials: Annotated[int, typer.Option(help="Of each of the two inputs.", min=2)] = 1_000_000,
+    rounds: Annotated[
+        int | None, typer.Option(help="Releases seen in a trial; its own unless given.", min=1)
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="Of each lower bound.")] = 0.99,
+    secure_noise: Annotated[
+        bool,
+        typer.Option(
+            "--secure-noise",
+            help="Single mechanisms draw noise as real clients do: slower, and without a seed.",
+        ),
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Of all that is drawn.", min=0)] = 1,
+    as_json: JsonFlag = False,
+) -> Result:
+    """Tell neighbouring inputs apart: a lower bound on every mechanism's true epsilon."""
+    from cloister.adversary.audit import AuditSettings
+    from cloister.adversary.audits import SUBJECTS
+
+    start = time.perf_counter()
+    settings = AuditSettings(
+        epsilon=epsilon,
+        delta=delta,
+        n_trials=trials,
+        n_rounds=rounds,
+        confidence=confidence,
+        seed=seed,
+        secure_noise=secure_noise,
+    )
+    audits = [_audited(name, settings) for name in mechanism or SUBJECTS]
+    return {
+        "audits": audits,
+        "settings": settings.model_dump(mode="json"),
+        "seconds": time.perf_counter() - start,
+    }
+
+
+def _audited(name: str, settings: AuditSettings) -> Result:
+    from cloister.adversary.audit import audit
+    from cloister.adversary.audits import make_subject
+
+    start = time.perf_counter()
+    with progress(f"distinguish {name}") as advance:
+        found = audit(make_subject(name, settings), settings, advance=advance)
+    return found._asdict() | {
+        "verdict": found.verdict,
+        "refutes_claim": found.refutes_claim,
+        "refutes_ledger": found.refutes_ledger,
+        "seconds": time.perf_counter() - start,
+    }
