@@ -14,9 +14,11 @@ import typer
 
 import cloister
 from cloister.app import (
+    attack_command,
     bench_command,
     data_commands,
     demo_command,
+    ledger_commands,
     reproduce_command,
     simulate_command,
 )
@@ -32,6 +34,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(data_commands.app, name="data")
+app.add_typer(ledger_commands.app, name="ledger")
+app.add_typer(attack_command.app, name="attack")
 app.command("demo")(demo_command.demo)
 app.command("simulate", cls=simulate_command.SimulateCommand)(simulate_command.simulate)
 app.command("reproduce")(reproduce_command.reproduce)

@@ -6,22 +6,16 @@ Every figure is measured in the run that shows it. Later parts of Cloister add t
 from __future__ import annotations
 
 import json
-import tempfile
-import time
-from collections.abc import Callable
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final
 
 import numpy as np
 
+from cloister.app.demo_privacy import add_up_unseen, learn_privately
+from cloister.app.demo_state import DemoState, Outcome, Step, run_step
 from cloister.core.random import stream
 from cloister.core.rights import STRANGER
 from cloister.data.clicks import click_model, fit_cascade, sample_clicks
-from cloister.data.letor_folder import FoldData
 from cloister.data.partitions import ClientView, by_label, iid
-from cloister.data.source import load_fold
-from cloister.data.worlds.clinic import ClinicSettings, ClinicWorld
 from cloister.federate.evaluation import Evaluation
 from cloister.federate.fpdgd import FPDGD
 from cloister.federate.population import Population
@@ -38,70 +32,6 @@ __all__ = ["STEPS", "DemoState", "Step", "run_step"]
 
 PAGE: Final = 10
 N_GRADES: Final = 5
-
-
-class Outcome(NamedTuple):
-    """What a step found: figures for machines, lines for people."""
-
-    figures: dict[str, Any]
-    lines: list[str]
-
-
-class DemoState:
-    """What the steps hand to each other; its folder is removed at the end."""
-
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
-        self.clinic = ClinicWorld(ClinicSettings(seed=seed, pods=60, staff=25, queries=12))
-        self.fold: FoldData | None = None
-        self.figures: dict[str, Any] = {}
-        self._folder = tempfile.TemporaryDirectory(prefix="cloister-demo-")
-
-    @property
-    def folder(self) -> Path:
-        """A folder for what the demo writes."""
-        return Path(self._folder.name)
-
-    def ranking_data(self) -> FoldData:
-        """Return the features world, made at the first use."""
-        if self.fold is None:
-            address = f"world:features?queries=400&documents=40&features=46&seed={self.seed}"
-            self.fold = load_fold(address)
-        return self.fold
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._folder.cleanup()
-
-
-class Step(NamedTuple):
-    """One step of the demo."""
-
-    name: str
-    title: str
-    run: Callable[[DemoState], Outcome]
-
-
-def run_step(step: Step, state: DemoState) -> dict[str, Any]:
-    """Run a step; return its name, time, figures and lines."""
-    start = time.perf_counter()
-    outcome = step.run(state)
-    seconds = time.perf_counter() - start
-    state.figures[step.name] = outcome.figures
-    return {
-        "name": step.name,
-        "title": step.title,
-        "seconds": round(seconds, 3),
-        "figures": outcome.figures,
-        "lines": outcome.lines,
-    }
 
 
 def _make_clinic(state: DemoState) -> Outcome:
@@ -239,7 +169,7 @@ def _learn(state: DemoState) -> Outcome:
             f"{clients.n_clients} clients, {learner.n_rounds} rounds, {n_interactions:,} searches "
             "by users who click on much that is irrelevant",
             f"nDCG@10 of unseen queries: {before:.3f} before, {after:.3f} after",
-            "what left the clients: changes of weights, which nothing protects yet",
+            "what left the clients: changes of weights, which nothing protects in this step",
         ],
     )  # fmt: skip
 
@@ -287,5 +217,7 @@ STEPS: Final = (
     Step("clicks", "Users click", _click),
     Step("clients", "The same data seen by many clients", _split),
     Step("learning", "Clients learn to rank together, from clicks that stay at home", _learn),
+    Step("privacy", "The same with a guarantee that holds, on the ledger", learn_privately),
+    Step("secure-sum", "A sum that shows no single client's part", add_up_unseen),
     Step("store", "Keep the figures", _keep),
 )

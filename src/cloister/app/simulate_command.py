@@ -10,11 +10,13 @@ import click
 import typer
 
 from cloister.app.output import JsonFlag, command_result, fail, progress, say
+from cloister.app.recording import recorder
 from cloister.app.settings_options import SettingsCommand, option_name, option_values
 from cloister.app.simulate_output import grid_result, run_result, show, tell_how_to_resume
 from cloister.core.errors import CloisterError, NotFound, SettingsError
 
 if TYPE_CHECKING:
+    from cloister.federate.fpdgd import Recorder
     from cloister.lab.simulation.experiment import Experiment
     from cloister.lab.simulation.settings import SimulationSettings
 
@@ -111,6 +113,13 @@ def _check(experiment: Experiment, params: dict[str, Any]) -> None:
     find_baseline(by_panel_and_system(runs, experiment.panel), experiment.baseline)
     with threads_limited(params["threads"]):
         pass
+    if params["ledger"] is not None and not (
+        experiment.is_single and runs[0].settings.method == "fpdgd"
+    ):
+        raise SettingsError(
+            "a ledger goes with one run of the method fpdgd", where="--ledger",
+            remedy="leave out --ledger, or what makes it a grid",
+        )  # fmt: skip
     if not experiment.is_single and params["out"] is None:
         raise SettingsError(
             f"a grid needs a folder for its results ({len(runs)} runs)", where="--out",
@@ -180,6 +189,17 @@ def simulate(
             click_type=click.Choice(["rounds", "interactions"]),
         ),
     ] = "rounds",
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            help="Record every round's release in this ledger, marked as simulated, before the "
+            "round; the limit of --party is kept. One run of the method fpdgd only.",
+            metavar="ADDRESS",
+        ),
+    ] = None,
+    party: Annotated[
+        str, typer.Option(help="Whose privacy the ledger counts.", metavar="NAME")
+    ] = "simulated-client",
     threads: Annotated[
         int | None, typer.Option(help="Threads of each run; results are the same for any.", min=1)
     ] = None,
@@ -195,7 +215,8 @@ def simulate(
     """  # fmt: skip
     experiment = cast("Experiment", ctx.meta[_EXPERIMENT])
     if experiment.is_single:
-        return _one_run(experiment, out, threads, x)
+        with recorder(ledger, party) as record:
+            return _one_run(experiment, out, threads, x, record)
     if out is None:
         raise SettingsError("a grid needs a folder for its results", where="--out")
     result = _grid(experiment, out, threads, workers, x)
@@ -204,7 +225,7 @@ def simulate(
 
 
 def _one_run(
-    experiment: Experiment, out: Path | None, threads: int | None, x: Any
+    experiment: Experiment, out: Path | None, threads: int | None, x: Any, record: Recorder | None
 ) -> dict[str, Any]:
     from cloister.lab.simulation import run
     from cloister.lab.simulation.clients import tests_on_training_data
@@ -218,7 +239,7 @@ def _one_run(
     if out is not None:
         prepare_folder(out)  # before the work: it may not be possible
     with progress("rounds") as advance:
-        result = run.simulate(settings, threads=threads, advance=advance)
+        result = run.simulate(settings, threads=threads, advance=advance, record=record)
     files: list[Path] = []
     if out is not None:
         kept = write_run(out, result).path

@@ -7,11 +7,12 @@ A release states its sensitivity, the unit that it protects and what neighbourin
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
-from cloister.core.errors import DataError
+from cloister.core.errors import DataError, SettingsError
 from cloister.core.settings import Settings
 from cloister.privacy.level import Level
 from cloister.privacy.loss import Loss
@@ -34,6 +35,7 @@ UNBOUNDED: Final = Loss("unbounded")
 # A discrete normal variable is, up to 1 part in 10^33, a rounding of a continuous one of two
 # steps' less width (see `DiscreteGaussianRelease`).
 ROUNDING_SIGMA: Final = 2.0
+LARGEST_EXPONENT: Final = 700.0  # of e, in a double
 
 
 class Release(Settings):
@@ -78,11 +80,16 @@ class Release(Settings):
 
     def losses(self, level: Level) -> tuple[Loss, ...]:
         """Return what this release can reveal of one unit of a level."""
-        if self.level.covers(level):
-            return self._losses(1)
-        if level in self.group_sizes:
-            return self._losses(self.group_sizes[level])
-        return (UNBOUNDED,)
+        group_size = self._group_size(level)
+        return (UNBOUNDED,) if group_size is None else self._losses(group_size)
+
+    def loss_counts(self, level: Level) -> Counter[Loss]:
+        """Return the same losses, each with how often it is suffered."""
+        return Counter(self.losses(level))
+
+    def _group_size(self, level: Level) -> int | None:
+        """Return how many protected units one of a level holds; None if nobody says."""
+        return 1 if self.level.covers(level) else self.group_sizes.get(level)
 
     def _losses(self, group_size: int) -> tuple[Loss, ...]:
         raise NotImplementedError
@@ -114,8 +121,7 @@ class GaussianRelease(Release):
 
     @model_validator(mode="after")
     def _sampling_adds_or_removes(self) -> Self:
-        if self.sampling_rate < 1 and self.neighbours != "add-remove":
-            raise ValueError("a sampled release is accounted for units added or removed only")
+        _check_sampling(self.sampling_rate, self.neighbours)
         return self
 
     @property
@@ -165,11 +171,21 @@ class DiscreteGaussianRelease(Release):
     share_sigma: float | None = Field(default=None, ge=3)
     sampling_rate: float = Field(default=1.0, gt=0, le=1)
 
+    @model_validator(mode="after")
+    def _sampling_adds_or_removes(self) -> Self:
+        _check_sampling(self.sampling_rate, self.neighbours)
+        return self
+
     def _losses(self, group_size: int) -> tuple[Loss, ...]:
         continuous = math.sqrt(self.sigma**2 - ROUNDING_SIGMA**2)
         rate = self.sampling_rate if group_size == 1 else 1.0
         noise = continuous / (self.sensitivity * group_size)
         return (Loss("gaussian", noise, sampling_rate=rate),)
+
+
+def _check_sampling(sampling_rate: float, neighbours: str) -> None:
+    if sampling_rate < 1 and neighbours != "add-remove":
+        raise ValueError("a sampled release is accounted for units added or removed only")
 
 
 class LaplaceRelease(Release):
@@ -262,11 +278,21 @@ class RandomisedResponseRelease(Release):
         odds = self.keep_probability * (self.n_options - 1) / (1 - self.keep_probability)
         return math.log(odds)
 
-    def _losses(self, group_size: int) -> tuple[Loss, ...]:
+    def loss_counts(self, level: Level) -> Counter[Loss]:
+        """Return the loss of one answer, and how many answers concern one unit of the level."""
+        group_size = self._group_size(level)
+        if group_size is None:
+            return Counter((UNBOUNDED,))
+        return Counter({self._answer: self.n_answers * group_size})
+
+    @property
+    def _answer(self) -> Loss:
         # The accountant speaks of the chance that an answer is drawn from all options alike.
         at_random = (1 - self.keep_probability) * self.n_options / (self.n_options - 1)
-        answer = Loss("response", min(1.0, at_random), self.n_options)
-        return (answer,) * (self.n_answers * group_size)
+        return Loss("response", min(1.0, at_random), self.n_options)
+
+    def _losses(self, group_size: int) -> tuple[Loss, ...]:
+        return (self._answer,) * (self.n_answers * group_size)
 
 
 class TreeRelease(Release):
@@ -335,10 +361,17 @@ class BoundedRelease(Release):
     mechanism_name: str
 
     def _losses(self, group_size: int) -> tuple[Loss, ...]:
-        k = group_size
-        # Group privacy of (epsilon, delta): Dwork and Roth 2014, theorem 2.2 and its remark.
-        delta = self.delta * sum(math.exp(i * min(self.epsilon, 700 / k)) for i in range(k))
-        return (Loss("bound", k * self.epsilon, delta=min(1.0, delta)),)
+        # Group privacy of (epsilon, delta): each member in turn, Dwork and Roth 2014, theorem 2.2:
+        # delta (1 + e^epsilon + ... + e^((k - 1) epsilon)), and 1 where a double cannot hold it.
+        epsilon, delta = group_size * self.epsilon, self.delta
+        if delta and group_size > 1:
+            if self.epsilon == 0:
+                delta *= group_size
+            elif epsilon < LARGEST_EXPONENT:
+                delta *= math.expm1(epsilon) / math.expm1(self.epsilon)
+            else:
+                delta = 1.0
+        return (Loss("bound", epsilon, delta=min(1.0, delta)),)
 
 
 class UnprotectedRelease(Release):
@@ -381,4 +414,6 @@ def read_release(text: str, *, where: str = "release") -> Release:
     except ValidationError as error:
         reason = error.errors(include_url=False)[0]["msg"]
         raise DataError(f"not a release: {reason}", where=where) from None
+    except SettingsError as error:
+        raise DataError(f"not a release: {error.message}", where=where) from None
     return release

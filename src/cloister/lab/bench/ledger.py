@@ -10,10 +10,10 @@ import sqlalchemy as sa
 
 from cloister.lab.bench import Advance, Figures, timed
 from cloister.privacy.accounting import Accounting, composed_epsilon
-from cloister.privacy.ledger import Ledger
-from cloister.privacy.ledger_check import check_ledger
+from cloister.privacy.ledger.check import check_ledger
+from cloister.privacy.ledger.ledger import Ledger
+from cloister.privacy.ledger.limits import Limit
 from cloister.privacy.level import Level
-from cloister.privacy.limits import Limit
 from cloister.privacy.loss import Loss
 from cloister.privacy.release import GaussianRelease
 

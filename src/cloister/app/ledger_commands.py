@@ -1,0 +1,227 @@
+"""``cloister ledger show``, ``check``, ``export`` and ``limit``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cloister.app.ledger_output import (
+    overview_result,
+    show_checked,
+    show_exported,
+    show_limit,
+    show_overview,
+)
+from cloister.app.output import JsonFlag, command_result, console
+from cloister.privacy.level import Level
+
+if TYPE_CHECKING:
+    from cloister.privacy.ledger.ledger import Ledger
+    from cloister.privacy.ledger.statement import Statement
+
+__all__ = ["app", "default_ledger"]
+
+app = typer.Typer(
+    help="What was released, to whom, and at what cost; what each party allows.",
+    no_args_is_help=True,
+)
+
+
+class ExportFormat(StrEnum):
+    """What ``export`` writes."""
+
+    JSON = "json"
+    CSV = "csv"
+
+
+def default_ledger() -> str:
+    """Return where a ledger lies if nobody says otherwise: in the user's data folder."""
+    from platformdirs import user_data_path
+
+    return str(user_data_path("cloister") / "ledger.db")
+
+
+def _probability(value: float | None) -> float | None:
+    if value is not None and not 0 < value < 1:
+        raise typer.BadParameter(f"{value} does not lie between 0 and 1")
+    return value
+
+
+def _epsilon(text: str) -> float:
+    """Read a limit; infinity stands for none."""
+    if text == "none":
+        return math.inf
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < math.inf:
+        raise typer.BadParameter(f"{text!r} is neither a number of at least 0 nor the word none")
+    return value
+
+
+LedgerAddress = Annotated[
+    str,
+    typer.Option(
+        "--ledger",
+        metavar="ADDRESS",
+        envvar="CLOISTER_LEDGER",
+        default_factory=default_ledger,
+        show_default="ledger.db in the user's data folder",
+        help="A SQLite file, or postgresql://USER@HOST/DATABASE.",
+    ),
+]
+Delta = Annotated[
+    float | None,
+    typer.Option(
+        help="The chance with which epsilon may fail.",
+        show_default="the limit's, else 1e-6",
+        callback=_probability,
+    ),
+]
+LevelOption = Annotated[
+    Level | None,
+    typer.Option(help="The unit that is meant.", show_default="the limit's, else user"),
+]
+
+
+@contextmanager
+def _opened(address: str, *, create: bool = False) -> Iterator[Ledger]:
+    from cloister.privacy.ledger.ledger import Ledger
+
+    with console(err=True).status("reading the ledger"), _ledger(Ledger, address, create) as ledger:
+        yield ledger
+
+
+def _ledger(kind: type[Ledger], address: str, create: bool) -> Ledger:
+    if create and "://" not in address:
+        Path(address).absolute().parent.mkdir(parents=True, exist_ok=True)
+    return kind.open(address, create=create)
+
+
+def _shown(address: str) -> str:
+    from cloister.store.addresses import parse_address
+
+    return parse_address(address).shown
+
+
+@app.command("show")
+@command_result(show_overview)
+def show(
+    ledger: LedgerAddress,
+    party: Annotated[str | None, typer.Option(help="One party only.")] = None,
+    delta: Delta = None,
+    level: LevelOption = None,
+    as_json: JsonFlag = False,
+) -> dict[str, Any]:
+    """Show each party's releases, their true cost together, and its limit.
+
+    The cost is of all recipients together, as if they shared what they got; simulated releases,
+    which protect nobody, are shown apart. Write the head down elsewhere: it pins the past.
+    """
+    from cloister.privacy.ledger.statement import overview
+
+    with _opened(ledger) as opened:
+        seen = overview(opened, party_id=party, delta=delta, level=level)
+        days = _days(opened, seen.statements[0]) if party else None
+    return overview_result(_shown(ledger), seen) | ({"days": days} if party else {})
+
+
+def _days(ledger: Ledger, one: Statement) -> list[dict[str, Any]]:
+    """Return how a party's spending grew."""
+    from cloister.privacy.ledger.history import history
+
+    days = history(ledger, one.party_id, delta=one.delta, level=one.level)
+    return [
+        {"date": day.date, "releases": day.n_releases, "epsilon_rdp": day.epsilon} for day in days
+    ]
+
+
+@app.command("check")
+@command_result(show_checked)
+def check(
+    ledger: LedgerAddress,
+    head: Annotated[
+        str | None,
+        typer.Option(metavar="HASH", help="A head shown earlier, which must still be there."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> dict[str, Any]:
+    """See that no entry was changed, that payloads are whole and nobody is over the limit."""
+    from cloister.privacy.ledger.check import check_ledger
+    from cloister.privacy.ledger.statement import overview
+
+    with _opened(ledger) as opened:
+        checked = check_ledger(opened, pinned=head)
+        seen = overview(opened)
+    return overview_result(_shown(ledger), seen) | {
+        "entries": checked.n_entries,
+        "pending": checked.n_pending,
+        "head": checked.head._asdict(),
+        "pinned": head,
+    }
+
+
+@app.command("export")
+@command_result(show_exported)
+def export(
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write.")],
+    ledger: LedgerAddress,
+    file_format: Annotated[
+        ExportFormat, typer.Option("--format", help="What to write.")
+    ] = ExportFormat.JSON,
+    as_json: JsonFlag = False,
+) -> dict[str, Any]:
+    """Write all entries to a file, without the payloads."""
+    from cloister.privacy.ledger.export import export_ledger
+    from cloister.privacy.ledger.statement import overview
+
+    with _opened(ledger) as opened:
+        head = export_ledger(opened, out, file_format=file_format.value)
+        seen = overview(opened)
+    return overview_result(_shown(ledger), seen) | {
+        "file": str(out),
+        "format": file_format.value,
+        "entries": head.number,
+        "head": head._asdict(),
+    }
+
+
+@app.command("limit")
+@command_result(show_limit)
+def limit(
+    party: Annotated[str, typer.Argument(help="Whose limit.")],
+    ledger: LedgerAddress,
+    epsilon: Annotated[
+        float,
+        typer.Option(
+            metavar="E|none",
+            help="What all releases together may cost at most; none takes the limit away.",
+            parser=_epsilon,
+        ),
+    ],
+    delta: Annotated[
+        float, typer.Option(help="The chance with which that may fail.", callback=_probability)
+    ] = 1e-6,
+    level: Annotated[Level, typer.Option(help="The unit that is meant.")] = Level.USER,
+    purpose: Annotated[str, typer.Option(help="Why; it is recorded.")] = "",
+    new: Annotated[bool, typer.Option("--new", help="Make the ledger if it is missing.")] = False,
+    as_json: JsonFlag = False,
+) -> dict[str, Any]:
+    """Set a party's limit, or take it away; the change is recorded."""
+    from cloister.privacy.ledger.limits import Limit
+    from cloister.privacy.ledger.statement import overview
+
+    wanted = None
+    if epsilon < math.inf:
+        wanted = Limit(epsilon=epsilon, delta=delta, level=level)
+    with _opened(ledger, create=new) as opened:
+        opened.set_limit(party, wanted, purpose=purpose)
+        seen = overview(opened, party_id=party)
+    return overview_result(_shown(ledger), seen) | {"party": party}

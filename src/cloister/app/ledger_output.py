@@ -1,0 +1,188 @@
+"""The ledger for programs and for people."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from cloister.app.output import number, table
+
+if TYPE_CHECKING:
+    from cloister.privacy.ledger.statement import Overview, Spending, Statement
+
+__all__ = ["overview_result", "show_checked", "show_exported", "show_limit", "show_overview"]
+
+Result = dict[str, Any]
+
+NO_BOUND = "no bound"
+
+
+def overview_result(address: str, seen: Overview) -> Result:
+    """Return the figures by party, the accounts behind them, and the head to write down."""
+    accounts = {one.party_id: _account(one) for one in seen.statements}
+    figures = {
+        name: {party: account[name] for party, account in accounts.items()}
+        for name in ("releases", "epsilon", "delta", "limit")
+    }
+    return figures | {
+        "unbounded": [one.party_id for one in seen.statements if math.isinf(one.real.epsilon)],
+        "pending": sum(one.n_pending for one in seen.statements),
+        "parties": accounts,
+        "head": seen.head._asdict(),
+        "ledger": address,
+    }
+
+
+def _account(one: Statement) -> Result:
+    limit = one.limit
+    same = limit is not None and (limit.delta, limit.level) == (one.delta, one.level)
+    return {
+        **_spending(one.real),
+        "delta": one.delta,
+        "level": str(one.level),
+        "limit": None if limit is None else limit.epsilon,
+        "limit_delta": None if limit is None else limit.delta,
+        "limit_level": None if limit is None else str(limit.level),
+        "remains": max(0.0, limit.epsilon - one.real.epsilon) if limit and same else None,
+        "pending": one.n_pending,
+        "neighbours": list(one.neighbours),
+        "recipients": {name: _spending(spent) for name, spent in one.recipients.items()},
+        "simulated": _spending(one.simulated),
+        "claims": [
+            {
+                "mechanism": claim.mechanism,
+                "releases": claim.n_releases,
+                "claimed_epsilon": claim.claimed_epsilon,
+                "epsilon_of_one": claim.one_epsilon,
+                "epsilon_of_all": claim.all_epsilon,
+            }
+            for claim in one.claims
+        ],
+    }
+
+
+def _spending(spent: Spending) -> Result:
+    """Return a number of releases and their cost; a cost without bound is null in JSON."""
+    unbounded = math.isinf(spent.epsilon)
+    return {"releases": spent.n_releases, "epsilon": spent.epsilon, "unbounded": unbounded}
+
+
+def show_overview(result: Result) -> None:
+    """Show the accounts to people."""
+    if not result["parties"]:
+        typer.echo("nothing is recorded yet")
+    else:
+        _show_parties(result["parties"])
+        _show_recipients(result["parties"])
+        _show_simulated(result["parties"])
+        _show_claims(result["parties"])
+        _show_days(result.get("days", []))
+    _show_head(result)
+
+
+def _show_parties(parties: dict[str, Result]) -> None:
+    columns = ["party", "releases", "pending", "epsilon", "delta", "level", "limit", "remains"]
+    rows = [
+        [
+            party, one["releases"], one["pending"], _epsilon(one["epsilon"]), one["delta"],
+            one["level"], _limit(one), "" if one["remains"] is None else one["remains"],
+        ]
+        for party, one in parties.items()
+    ]  # fmt: skip
+    table("real releases, all recipients together", columns, rows)
+    if without := [party for party, one in parties.items() if one["limit"] is None]:
+        typer.echo(f"No limit is set for: {', '.join(without)}\n")
+    for party, one in parties.items():
+        if one["limit"] is not None and one["remains"] is None:
+            delta, level = number(one["limit_delta"]), one["limit_level"]
+            typer.echo(f"The limit of {party} is for delta {delta}, level {level}.")
+
+
+def _limit(one: Result) -> str:
+    if one["limit"] is None:
+        return "none"
+    return number(one["limit"])
+
+
+def _show_recipients(parties: dict[str, Result]) -> None:
+    rows = [
+        [f"{party} → {name}", spent["releases"], _epsilon(spent["epsilon"])]
+        for party, one in parties.items()
+        if len(one["recipients"]) > 1
+        for name, spent in one["recipients"].items()
+    ]
+    if rows:
+        table("by recipient, if they do not share", ["to", "releases", "epsilon"], rows)
+
+
+def _show_simulated(parties: dict[str, Result]) -> None:
+    rows = [
+        [party, one["simulated"]["releases"], _epsilon(one["simulated"]["epsilon"])]
+        for party, one in parties.items()
+        if one["simulated"]["releases"]
+    ]
+    if rows:
+        title = "simulated releases: they protect nobody; what real ones would cost"
+        table(title, ["party", "releases", "epsilon"], rows)
+
+
+def _show_claims(parties: dict[str, Result]) -> None:
+    rows = [
+        [
+            f"{party}, {claim['mechanism']}", claim["releases"], claim["claimed_epsilon"],
+            _epsilon(claim["epsilon_of_one"]), _epsilon(claim["epsilon_of_all"]),
+        ]
+        for party, one in parties.items()
+        for claim in one["claims"]
+    ]  # fmt: skip
+    if rows:
+        columns = ["releases", "number", "claimed for one", "true for one", "true for all"]
+        table("what inventors claim, and what holds (epsilon)", columns, rows)
+
+
+def _show_days(days: list[Result]) -> None:
+    if days:
+        rows = [[day["date"], day["releases"], _epsilon(day["epsilon_rdp"])] for day in days[-30:]]
+        table("spent by the end of the day (quick bound)", ["day", "releases", "epsilon"], rows)
+
+
+def _show_head(result: Result) -> None:
+    head = result["head"]
+    typer.echo(f"head: entry {head['number']}, {head['hash']}")
+
+
+def show_checked(result: Result) -> None:
+    """Say what was checked, and what that does not show."""
+    typer.echo(
+        f"whole: {number(result['entries'])} entries, {number(result['pending'])} pending; "
+        "no party is over its limit"
+    )
+    _show_head(result)
+    if not result["pinned"]:
+        typer.echo(
+            "This does not show that nobody wrote the whole ledger anew: "
+            "give a head that was written down elsewhere with --head."
+        )
+
+
+def show_exported(result: Result) -> None:
+    """Say what was written."""
+    typer.echo(f"{result['file']}: {number(result['entries'])} entries, without payloads")
+    _show_head(result)
+
+
+def show_limit(result: Result) -> None:
+    """Say what the limit of a party is now."""
+    party, now = result["party"], result["parties"][result["party"]]
+    if now["limit"] is None:
+        typer.echo(f"{party}: no limit any more")
+        return
+    typer.echo(f"{party}: limit {_limit(now)}, spent {_epsilon(now['epsilon'])}")
+    if not now["epsilon"] <= now["limit"]:
+        typer.echo("More is spent already: every further release is refused.")
+
+
+def _epsilon(value: float) -> str:
+    return number(value) if math.isfinite(value) else NO_BOUND

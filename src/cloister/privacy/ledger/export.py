@@ -1,0 +1,101 @@
+"""A ledger as a file for others: JSON or CSV, without payloads, written whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Literal
+
+import sqlalchemy as sa
+
+from cloister.core.errors import StoreError
+from cloister.privacy.ledger.entry import Entry, Head
+from cloister.privacy.ledger.ledger import Ledger
+from cloister.privacy.ledger.reading import entries_in, head_in
+from cloister.privacy.ledger.tables import DELIVERIES
+from cloister.store.incoming import incoming_file, sync_folder
+
+__all__ = ["ExportFormat", "export_ledger"]
+
+ExportFormat = Literal["json", "csv"]
+
+FORMAT: Final = "cloister ledger 1"
+_STATED: Final = ("mechanism", "level", "neighbours", "simulated", "claimed_epsilon")
+
+
+def export_ledger(ledger: Ledger, path: str | Path, *, file_format: ExportFormat = "json") -> Head:
+    """Write all entries of one moment to a file; return the head that it ends with.
+
+    A file of that name is replaced, at once and whole; only its owner may read the new one. JSON
+    holds everything that the hashes are made of, so that others can check the chain.
+    """
+    path = Path(path)
+    write = _write_json if file_format == "json" else _write_csv
+    try:
+        with incoming_file(path.parent) as incoming:
+            head = ledger.database.run(partial(write, incoming.stream), read_only=True)
+            incoming.stream.flush()
+            os.fsync(incoming.stream.fileno())
+            incoming.path.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise StoreError(
+            f"cannot be written: {error.strerror}",
+            where=str(path),
+            remedy="see that the folder exists and may be written",
+        ) from None
+    return head
+
+
+def _rows(connection: sa.Connection) -> Iterator[tuple[Entry, str | None]]:
+    """Give each entry with the time of its delivery."""
+    query = sa.select(DELIVERIES.c.number, DELIVERIES.c.delivered_at)
+    delivered = {row.number: row.delivered_at for row in connection.execute(query)}
+    for entry in entries_in(connection):
+        yield entry, delivered.get(entry.number)
+
+
+def _write_json(stream: BinaryIO, connection: sa.Connection) -> Head:
+    head = head_in(connection)
+    _restart(stream)
+    opening = json.dumps({"format": FORMAT, "head": head._asdict()})[:-1]
+    stream.write(f'{opening}, "entries": ['.encode())
+    separator = "\n"
+    for entry, delivered_at in _rows(connection):
+        fields: dict[str, Any] = entry._asdict()
+        fields[entry.kind] = json.loads(fields.pop("body"))
+        fields["delivered_at"] = delivered_at
+        stream.write(f"{separator}{json.dumps(fields)}".encode())
+        separator = ",\n"
+    stream.write(b"\n]}\n")
+    return head
+
+
+def _write_csv(stream: BinaryIO, connection: sa.Connection) -> Head:
+    _restart(stream)
+    names = [name for name in Entry._fields if name != "body"]
+    stream.write(_csv_line([*names, "delivered_at", *_STATED, "body"]))
+    for entry, delivered_at in _rows(connection):
+        body = json.loads(entry.body) or {}
+        fields = entry._asdict()
+        cells = [fields[name] for name in names]
+        stated = [body.get(name) for name in _STATED]
+        stream.write(_csv_line([*cells, delivered_at, *stated, entry.body]))
+    return head_in(connection)
+
+
+def _restart(stream: BinaryIO) -> None:
+    """Begin at the beginning, for a transaction may be tried again."""
+    stream.seek(0)
+    stream.truncate()
+
+
+def _csv_line(cells: list[Any]) -> bytes:
+    line = io.StringIO()
+    csv.writer(line).writerow(["" if cell is None else cell for cell in cells])
+    return line.getvalue().encode()

@@ -1,0 +1,69 @@
+"""The ledger's outbox: payloads that are recorded and may not have arrived yet."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import sqlalchemy as sa
+
+from cloister.core.errors import Damaged, NotFound, SettingsError
+from cloister.core.ids import content_id
+from cloister.privacy.ledger.entry import Entry
+from cloister.privacy.ledger.reading import ENTRY_COLUMNS
+from cloister.privacy.ledger.tables import DELIVERIES, ENTRIES, OUTBOX
+
+__all__ = ["note_delivery", "payload_in", "pending_in", "put_pending"]
+
+MAX_PAYLOAD_BYTES: Final = 1 << 28  # both databases hold a value of this size with room to spare
+_PUT: Final = OUTBOX.insert()
+
+
+def put_pending(connection: sa.Connection, number: int, payload: bytes) -> None:
+    """Keep the payload of a release until it is delivered."""
+    if len(payload) > MAX_PAYLOAD_BYTES:
+        raise SettingsError(
+            f"a payload has at most {MAX_PAYLOAD_BYTES} bytes (given: {len(payload)})",
+            where="payload",
+            remedy="release it in parts",
+        )
+    connection.execute(_PUT, {"number": number, "payload": payload})
+
+
+def pending_in(
+    connection: sa.Connection, *, party_id: str | None = None, recipient: str | None = None
+) -> list[Entry]:
+    """Return the entries of what waits, oldest first."""
+    query = sa.select(*ENTRY_COLUMNS).join_from(
+        ENTRIES, OUTBOX, ENTRIES.c.number == OUTBOX.c.number
+    )
+    if party_id is not None:
+        query = query.where(ENTRIES.c.party_id == party_id)
+    if recipient is not None:
+        query = query.where(ENTRIES.c.recipient == recipient)
+    return [Entry(*row) for row in connection.execute(query.order_by(ENTRIES.c.number))]
+
+
+def payload_in(connection: sa.Connection, number: int) -> bytes:
+    """Return the bytes of a release that waits, checked against their digest."""
+    query = (
+        sa.select(OUTBOX.c.payload, ENTRIES.c.payload_sha256)
+        .join_from(OUTBOX, ENTRIES, ENTRIES.c.number == OUTBOX.c.number)
+        .where(OUTBOX.c.number == number)
+    )
+    row = connection.execute(query).one_or_none()
+    if row is None:
+        raise NotFound("no payload is waiting", where=f"ledger entry {number}")
+    payload: bytes | str = row.payload  # SQLite keeps whatever somebody else puts into a column
+    if not isinstance(payload, bytes) or content_id(payload) != row.payload_sha256:
+        raise Damaged("the payload is not what was recorded", where=f"ledger entry {number}")
+    return payload
+
+
+def note_delivery(connection: sa.Connection, number: int, delivered_at: str) -> None:
+    """Drop a payload and keep the time; the second time nothing happens."""
+    if connection.execute(OUTBOX.delete().where(OUTBOX.c.number == number)).rowcount:
+        connection.execute(DELIVERIES.insert().values(number=number, delivered_at=delivered_at))
+        return
+    known = sa.select(DELIVERIES.c.number).where(DELIVERIES.c.number == number)
+    if connection.scalar(known) is None:
+        raise NotFound("no release with this number", where=f"ledger entry {number}")
