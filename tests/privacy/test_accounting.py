@@ -18,8 +18,8 @@ from cloister.privacy.accounting import (
     composed_epsilon,
     cost_within,
     losses_of,
-    noise_multiplier,
 )
+from cloister.privacy.calibration import noise_multiplier
 from cloister.privacy.level import Level
 from cloister.privacy.loss import Loss
 from cloister.privacy.release import (
@@ -234,16 +234,45 @@ def test_the_order_of_releases_does_not_matter(losses: list[Loss], chance: objec
     )
 
 
+def plain_sum(losses: list[Loss]) -> float:
+    """Basic composition: epsilons that hold with no delta add up; others have none."""
+    total = 0.0
+    for loss in losses:
+        match loss.kind:
+            case "laplace":
+                total += 1 / loss.noise
+            case "discrete-laplace":
+                total += loss.steps / loss.noise
+            case "response":
+                lie = loss.noise / loss.steps
+                total += math.log((1 - lie * (loss.steps - 1)) / lie)
+            case "bound" if loss.delta == 0:
+                total += loss.noise
+            case _:
+                return math.inf
+    return total
+
+
 @settings(max_examples=20)
 @given(losses=many)
-def test_the_smaller_bound_counts_and_a_smaller_delta_costs_more(losses: list[Loss]) -> None:
+def test_the_smallest_bound_counts_and_a_smaller_delta_costs_more(losses: list[Loss]) -> None:
     counted = Counter(losses)
     both = [composed_epsilon(counted, 1e-6, method=method).epsilon for method in ("rdp", "pld")]
     tightest = composed_epsilon(counted, 1e-6).epsilon
-    assert tightest == min(both)
+    assert tightest == pytest.approx(min(*both, plain_sum(losses)), abs=1e-12)
     assert composed_epsilon(counted, 1e-8).epsilon >= tightest - TINY
     assert cost_within(counted, 1e-6, tightest).epsilon == tightest
     assert cost_within(counted, 1e-6, math.inf).epsilon == both[0]
+
+
+@settings(max_examples=10)
+@given(count=st.integers(1, 3000), limit=st.floats(0.1, 4))
+def test_a_check_that_looks_ahead_decides_as_an_exact_one(count: int, limit: float) -> None:
+    losses = {Loss("gaussian", 1.0, sampling_rate=0.01): count}
+    exact = composed_epsilon(losses, 1e-6).epsilon
+    found = cost_within(losses, 1e-6, limit).epsilon
+    assert (found <= limit) == (exact <= limit)
+    assert found >= exact - TINY
 
 
 @pytest.mark.parametrize(

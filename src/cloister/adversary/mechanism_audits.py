@@ -14,7 +14,7 @@ from pydantic import Field
 from cloister.adversary.audit import Neighbour
 from cloister.adversary.distinguishing import laplace_log_ratio, normal_log_ratio
 from cloister.core.settings import Settings
-from cloister.privacy.accounting import noise_multiplier
+from cloister.privacy.calibration import noise_multiplier
 from cloister.privacy.level import Level
 from cloister.privacy.mechanisms import (
     DiscreteGaussian,

@@ -14,7 +14,7 @@ from pydantic import Field
 from cloister.adversary.audit import Neighbour
 from cloister.adversary.distinguishing import normal_log_ratio
 from cloister.core.settings import Settings
-from cloister.privacy.accounting import noise_multiplier
+from cloister.privacy.calibration import noise_multiplier
 from cloister.privacy.level import Level
 from cloister.privacy.mechanisms import SimulatedNoise
 from cloister.privacy.noise_shares import DiscreteGaussianShares

@@ -35,7 +35,8 @@ from cloister.federate.participation import draw_poisson, take_turns
 from cloister.federate.population import Population
 from cloister.federate.protected_update import UpdateProtection
 from cloister.federate.secure_sum import secure_sum
-from cloister.privacy.accounting import composed_epsilon, noise_multiplier
+from cloister.privacy.accounting import composed_epsilon
+from cloister.privacy.calibration import noise_multiplier
 from cloister.privacy.level import Level
 from cloister.privacy.loss import Loss
 from cloister.privacy.mechanisms.simulated_noise import SimulatedNoise

@@ -28,7 +28,7 @@ from cloister.privacy.release import Release
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-__all__ = ["Accounting", "Cost", "composed_epsilon", "cost_within", "losses_of", "noise_multiplier"]
+__all__ = ["Accounting", "Cost", "composed_epsilon", "cost_within", "losses_of"]
 
 Accounting = Literal["tightest", "rdp", "pld"]
 Losses = Mapping[Loss, int]
@@ -45,7 +45,7 @@ class Cost(NamedTuple):
     """An epsilon, with the method that gave it."""
 
     epsilon: float
-    method: Literal["rdp", "pld", "none"]
+    method: Literal["rdp", "pld", "sum", "none"]
 
 
 def losses_of(releases: Iterable[Release], level: Level = Level.USER) -> Counter[Loss]:
@@ -64,7 +64,9 @@ def losses_of(releases: Iterable[Release], level: Level = Level.USER) -> Counter
     return counted
 
 
-def composed_epsilon(losses: Losses, delta: float, *, method: Accounting = "tightest") -> Cost:
+def composed_epsilon(
+    losses: Losses, delta: float, *, method: Accounting = "tightest", step: float = FINE_STEP
+) -> Cost:
     """Return the epsilon that holds of all losses together, with the chance 1 - ``delta``.
 
     Parameters
@@ -75,7 +77,11 @@ def composed_epsilon(losses: Losses, delta: float, *, method: Accounting = "tigh
     delta
         In (0, 1); well below one over the number of units.
     method
-        ``tightest`` takes the smaller of both bounds.
+        ``tightest`` takes the smallest of all bounds; for losses that hold without delta their
+        plain sum is one as well.
+    step
+        Between the losses that a distribution is divided into; coarser ones are quicker and give
+        a looser bound.
 
     Examples
     --------
@@ -93,100 +99,35 @@ def composed_epsilon(losses: Losses, delta: float, *, method: Accounting = "tigh
     if any(_is_unbounded(loss) for loss, _ in merged):
         return Cost(math.inf, "none")
     if method == "pld":
-        return Cost(_pld_epsilon(merged, delta), "pld")
+        return Cost(_pld_epsilon(merged, delta, step), "pld")
     quick = Cost(_rdp_epsilon(merged, delta), "rdp")
     if method == "rdp" or BEYOND_INTEREST < quick.epsilon < math.inf:
         return quick
-    return min(quick, Cost(_pld_epsilon(merged, delta), "pld"))
+    plain = Cost(sum(count * _pure_epsilon(loss) for loss, count in merged), "sum")
+    return min(quick, plain, Cost(_pld_epsilon(merged, delta, step), "pld"))
 
 
 def cost_within(losses: Losses, delta: float, limit: float) -> Cost:
     """Return a cost that is enough to tell whether it is within a limit.
 
-    By the quick method if that is enough, else by both.
+    By the quick method if that is enough. Else by both, for somewhat more losses first: what is
+    found is kept, and serves the checks that follow while a limit is approached.
     """
     quick = composed_epsilon(losses, delta, method="rdp")
-    return quick if quick.epsilon <= limit else composed_epsilon(losses, delta)
+    if quick.epsilon <= limit or quick.method == "none":
+        return quick
+    for parts in (8, 64):
+        ahead = {loss: _rounded_up(count, parts) for loss, count in losses.items()}
+        cost = composed_epsilon(ahead, delta)
+        if cost.epsilon <= limit:
+            return cost
+    return composed_epsilon(losses, delta)
 
 
-def noise_multiplier(
-    epsilon: float,
-    delta: float,
-    *,
-    n_rounds: int,
-    sampling_rate: float = 1.0,
-    method: Accounting = "tightest",
-) -> float:
-    """Return the least normal noise, over sensitivity, with which so many rounds cost ``epsilon``.
-
-    The result is rounded up at the fourth figure, so that it is never too little.
-
-    Examples
-    --------
-    >>> noise_multiplier(4.5, 1e-5, n_rounds=200, method="rdp")
-    14.77
-    """
-    if not epsilon > 0 or n_rounds < 1 or not 0 < sampling_rate <= 1:
-        raise SettingsError(
-            "epsilon above 0, at least one round and a sampling rate in (0, 1] are needed",
-            where="noise_multiplier",
-        )
-    question = _Question(epsilon, delta, n_rounds, sampling_rate)
-    # Enough without sampling by concentrated privacy (Bun and Steinke 2016, proposition 1.3),
-    # hence enough with it: 1/(2 z^2) + sqrt(2 log(1/delta))/z = epsilon.
-    root = math.sqrt(math.log(1 / delta))
-    ample = math.sqrt(n_rounds / 2) / (math.sqrt(root**2 + epsilon) - root)
-    quick = _least_noise(question, "rdp", 0.0, ample)
-    if method == "rdp":
-        return _rounded_up(quick)
-    # Loss distributions ask for somewhat less noise.
-    return _rounded_up(_least_noise(question, method, 0.75 * quick, quick))
-
-
-class _Question(NamedTuple):
-    epsilon: float
-    delta: float
-    n_rounds: int
-    sampling_rate: float
-
-    def excess(self, noise: float, method: Accounting) -> float:
-        """Return by how much the rounds cost more than they should with so much noise."""
-        loss = Loss("gaussian", noise, sampling_rate=self.sampling_rate)
-        cost = composed_epsilon({loss: self.n_rounds}, self.delta, method=method)
-        return min(cost.epsilon, 1e6) - self.epsilon
-
-
-def _least_noise(question: _Question, method: Accounting, low: float, enough: float) -> float:
-    """Search downwards from what is enough, for noise that is enough by one part in 10^4."""
-    from scipy.optimize import brentq
-
-    high = enough
-    while high / 2 > low and question.excess(high / 2, method) <= 0:
-        high /= 2
-    low = max(low, high / 2)
-    if question.excess(low, method) <= 0:
-        return low if low < high else high
-    if question.excess(high, method) > 0:
-        return _more_noise(question, method, high)
-    found = brentq(
-        lambda logarithm: question.excess(math.exp(logarithm), method),
-        math.log(low),
-        math.log(high),
-        xtol=1e-4,
-    )
-    return _more_noise(question, method, math.exp(found))
-
-
-def _more_noise(question: _Question, method: Accounting, noise: float) -> float:
-    while question.excess(noise, method) > 0:
-        noise *= 1 + 1e-4
-    return noise
-
-
-def _rounded_up(value: float, figures: int = 4) -> float:
-    unit = 10.0 ** (math.floor(math.log10(value)) - figures + 1)
-    up = math.ceil(value / unit - 1e-9) * unit
-    return float(f"{up:.{figures}g}")
+def _rounded_up(count: int, parts: int) -> int:
+    """Round up to one of so many numbers between a power of two and the next."""
+    unit = max(1, (1 << count.bit_length() - 1) // parts)
+    return -(-count // unit) * unit
 
 
 def _is_unbounded(loss: Loss) -> bool:
@@ -296,12 +237,12 @@ def _rdp_of_a_bound(epsilon: float) -> NDArray[np.float64]:
 
 
 @lru_cache(maxsize=128)
-def _pld_epsilon(merged: _Counted, delta: float) -> float:
+def _pld_epsilon(merged: _Counted, delta: float, least_step: float) -> float:
     if len(merged) == 1 and merged[0][0].kind == "gaussian" and merged[0][0].sampling_rate == 1:
         return _gaussian_epsilon(merged[0][0].noise, delta)
     if any(loss.kind == "bound" and loss.noise > LARGEST_EXPONENT for loss, _ in merged):
         return math.inf  # more than the accountant can hold
-    step = _step(merged)
+    step = _step(merged, least_step)
     total: PrivacyLossDistribution | None = None
     for loss, count in merged:
         one = _pld(loss, step)
@@ -319,10 +260,10 @@ def _gaussian_epsilon(noise: float, delta: float) -> float:
     return float(exact * (1 + 1e-9))  # the root is found to 12 digits
 
 
-def _step(merged: _Counted) -> float:
+def _step(merged: _Counted, least_step: float) -> float:
     """Choose steps fine enough for the bound and coarse enough for memory."""
     span = sum(_reach(loss, count) for loss, count in merged)
-    return max(FINE_STEP, span / MOST_STEPS)
+    return max(least_step, span / MOST_STEPS)
 
 
 def _reach(loss: Loss, count: int) -> float:
