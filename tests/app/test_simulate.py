@@ -12,6 +12,8 @@ from app.outcome import Run
 from cloister.app.settings_options import documented_fields, option_name
 from cloister.lab.simulation.run import simulate
 from cloister.lab.simulation.settings import SimulationSettings
+from cloister.privacy.ledger.ledger import Ledger
+from cloister.privacy.ledger.limits import Limit
 from cloister.rank.saving import load_ranker
 
 WORLD = "world:features?queries=20&documents=10&features=5"
@@ -235,3 +237,40 @@ def test_a_docstring_without_parameters_documents_nothing() -> None:
         """Nothing here."""
 
     assert documented_fields(Bare) == {}
+
+
+# --- with a ledger
+
+
+def test_every_round_of_a_run_is_on_the_ledger(run: Run, tmp_path: Path) -> None:
+    ledger = str(tmp_path / "ledger.db")
+    sizes = ("--data", WORLD, "--clients", "200", "--participants", "20", "--rounds", "5")
+    done = run(*sizes, "--epsilon", "2", "--delta", "1e-4", "--ledger", ledger, "--json").json
+    with Ledger.open(ledger, create=False) as kept:
+        entries = kept.entries()
+        cost = kept.cost("simulated-client", delta=1e-4, simulated=True).epsilon
+    assert len(entries) == 5
+    assert cost == pytest.approx(done["epsilon"])
+    assert cost <= 2
+
+
+def test_a_run_stops_at_the_limit_of_its_party(run: Run, tmp_path: Path) -> None:
+    ledger = str(tmp_path / "ledger.db")
+    with Ledger.open(ledger) as made:
+        made.set_limit("us", Limit(epsilon=1.0, delta=1e-4), purpose="test")
+    sizes = ("--data", WORLD, "--clients", "200", "--rounds", "5", "--party", "us")
+    outcome = run(*sizes, "--epsilon", "2", "--delta", "1e-4", "--ledger", ledger, "--json")
+    assert outcome.code == 1
+    assert 'party "us"' in outcome.json["error"]
+    with Ledger.open(ledger, create=False) as kept:
+        assert kept.cost("us", delta=1e-4, simulated=True).epsilon <= 1
+
+
+@pytest.mark.parametrize("more", [("--method", "pdgd"), ("--seeds", "2", "--out", "o")])
+def test_a_ledger_is_refused_where_nothing_is_released_or_runs_are_many(
+    run: Run, tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    outcome = run("--data", WORLD, *more, "--ledger", str(tmp_path / "l.db"), "--json")
+    assert outcome.code == 2
+    assert "a ledger goes with one run of a federation" in outcome.json["error"]
+    assert not (tmp_path / "l.db").exists()

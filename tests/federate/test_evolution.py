@@ -29,6 +29,9 @@ from cloister.federate.evolution_kernel import INTERACTION_PURPOSE
 from cloister.federate.learner import Learner
 from cloister.federate.population import Population
 from cloister.measure.named import evaluate
+from cloister.privacy.accounting import composed_epsilon, losses_of
+from cloister.privacy.level import Level
+from cloister.privacy.release import Release
 from cloister.rank.evolution_strategies import (
     EvolutionSettings,
     draw_below,
@@ -38,6 +41,7 @@ from cloister.rank.evolution_strategies import (
     stochastic_level,
 )
 from cloister.rank.ranker import Ranker, RankerSettings
+from federate.made_clients import INFORMATIONAL, ragged
 
 WORLD = "world:features?queries=60&documents=15&features=6"
 PERFECT = click_model("perfect", 5)
@@ -457,3 +461,28 @@ def test_ranker_that_is_not_finite_is_refused() -> None:
 def test_federation_without_clients_is_refused() -> None:
     with pytest.raises(SettingsError, match="at least one client"):
         Population((), PERFECT)
+
+
+# --- what a ledger is told
+
+
+@pytest.mark.parametrize("keep", [0.5, 1.0])
+def test_every_round_is_recorded_with_the_cost_of_its_message(keep: float) -> None:
+    released: list[Release] = []
+    learner = EvolutionStrategies(
+        population=Population(iid(ragged(2), 6), INFORMATIONAL),
+        ranker=Ranker.initial(RankerSettings(n_features=5)),
+        settings=EvolutionSettings(keep_probability=keep),
+        queries_per_round=3,
+        record=released.append,
+    )
+    learner.step()
+    learner.step()
+    assert len(released) == 2
+    alone = composed_epsilon(losses_of(released[:1], Level.USER), 1e-12).epsilon
+    if keep == 1:
+        assert alone == math.inf
+    else:
+        assert alone == pytest.approx(learner.epsilon().per_message, rel=1e-6)
+        one = composed_epsilon(losses_of(released[:1], Level.INTERACTION), 1e-12).epsilon
+        assert one == pytest.approx(learner.epsilon().per_interaction, rel=1e-6)

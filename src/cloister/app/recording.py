@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from cloister.federate.fpdgd import Recorder
+    from cloister.federate.learner import Recorder
     from cloister.privacy.release import Release
 
 __all__ = ["recorder"]

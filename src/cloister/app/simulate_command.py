@@ -16,8 +16,11 @@ from cloister.app.simulate_output import grid_result, run_result, show, tell_how
 from cloister.core.errors import CloisterError, NotFound, SettingsError
 
 if TYPE_CHECKING:
-    from cloister.federate.fpdgd import Recorder
+    from collections.abc import Sequence
+
+    from cloister.federate.learner import Recorder
     from cloister.lab.simulation.experiment import Experiment
+    from cloister.lab.simulation.grid import PlannedRun
     from cloister.lab.simulation.settings import SimulationSettings
 
 __all__ = ["SimulateCommand", "simulate"]
@@ -113,17 +116,20 @@ def _check(experiment: Experiment, params: dict[str, Any]) -> None:
     find_baseline(by_panel_and_system(runs, experiment.panel), experiment.baseline)
     with threads_limited(params["threads"]):
         pass
-    if params["ledger"] is not None and not (
-        experiment.is_single and runs[0].settings.method == "fpdgd"
-    ):
-        raise SettingsError(
-            "a ledger goes with one run of the method fpdgd", where="--ledger",
-            remedy="leave out --ledger, or what makes it a grid",
-        )  # fmt: skip
+    if params["ledger"] is not None:
+        _check_recorded(runs, single=experiment.is_single)
     if not experiment.is_single and params["out"] is None:
         raise SettingsError(
             f"a grid needs a folder for its results ({len(runs)} runs)", where="--out",
             remedy="add --out FOLDER; a grid that was stopped goes on from there",
+        )  # fmt: skip
+
+
+def _check_recorded(runs: Sequence[PlannedRun], *, single: bool) -> None:
+    if not single or runs[0].settings.method in ("pdgd", "batch-pdgd"):
+        raise SettingsError(
+            "a ledger goes with one run of a federation", where="--ledger",
+            remedy="leave out --ledger, or what makes it a grid; pdgd has no clients",
         )  # fmt: skip
 
 
@@ -193,7 +199,7 @@ def simulate(
         str | None,
         typer.Option(
             help="Record every round's release in this ledger, marked as simulated, before the "
-            "round; the limit of --party is kept. One run of the method fpdgd only.",
+            "round; the limit of --party is kept. For one run of a federation.",
             metavar="ADDRESS",
         ),
     ] = None,

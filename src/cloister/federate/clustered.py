@@ -23,7 +23,7 @@ from cloister.core.random import stream
 from cloister.core.settings import Settings
 from cloister.federate.client_groups import Lessons, distance_from_chance, find_groups
 from cloister.federate.fpdgd import FPDGD, FpdgdSettings
-from cloister.federate.learner import ClientRankers
+from cloister.federate.learner import ClientRankers, Recorder
 from cloister.federate.population import Population
 from cloister.rank.ranker import Ranker
 
@@ -83,8 +83,9 @@ class ClusteredFPDGD(FPDGD):
         settings: FpdgdSettings | None = None,
         clustering: ClusteringSettings | None = None,
         seed: int,
+        record: Recorder | None = None,
     ) -> None:
-        super().__init__(population, ranker, settings=settings, seed=seed)
+        super().__init__(population, ranker, settings=settings, seed=seed, record=record)
         self.clustering = clustering or ClusteringSettings()
         unfit = self.settings.private_layer or self.settings.paper_noise is not None
         if unfit or self.settings.aggregation != "mean":

@@ -22,9 +22,11 @@ from cloister.core.counter_random import checked_stream
 from cloister.core.errors import DataError, SettingsError
 from cloister.core.random import whole_number
 from cloister.federate.evolution_kernel import EvolutionRule, run_blocks
-from cloister.federate.learner import ClientRankers, RoundOutcome
+from cloister.federate.learner import ClientRankers, Recorder, RoundOutcome
 from cloister.federate.participation import draw_participants
 from cloister.federate.population import Population
+from cloister.privacy.level import Level
+from cloister.privacy.release import RandomisedResponseRelease, Release, UnprotectedRelease
 from cloister.rank.evolution_strategies import (
     AdamState,
     EvolutionEpsilon,
@@ -61,6 +63,8 @@ class EvolutionStrategies:
         With the round and the client's number it decides all that is drawn at random.
     participants
         How many clients, drawn anew each round, take part; all of them unless given.
+    record
+        Told of every round's release before it is made; it refuses by raising.
 
     Examples
     --------
@@ -87,8 +91,10 @@ class EvolutionStrategies:
         queries_per_round: int = 4,
         seed: int = 0,
         participants: int | None = None,
+        record: Recorder | None = None,
     ) -> None:
         self.population = population
+        self._record = record
         self.settings = settings or EvolutionSettings()
         self.queries_per_round = _at_least_one(queries_per_round, "queries_per_round")
         if participants is not None:
@@ -145,8 +151,24 @@ class EvolutionStrategies:
             n_messages=self.n_rounds,
         )
 
+    def release(self) -> Release:
+        """Return the record of the message that a client sends in a round."""
+        most = int(self.population.n_interactions(self.queries_per_round).max())
+        if self.settings.keep_probability == 1:
+            return UnprotectedRelease(level=Level.INTERACTION, n_values=most, simulated=True)
+        return RandomisedResponseRelease(
+            level=Level.INTERACTION,
+            group_sizes={Level.USER: most},
+            keep_probability=self.settings.keep_probability,
+            n_options=len(self._values),
+            n_values=most,
+            simulated=True,
+        )
+
     def step(self) -> RoundOutcome:
         """Train for one round."""
+        if self._record is not None:
+            self._record(self.release())
         sums, online = self._round(self._draw())
         ndcg, max_rr, clicks, n = online.tolist()
         # eq. 3.4: the mean of reward * (theta - phi) / sigma^2, and theta - phi is sigma * normal

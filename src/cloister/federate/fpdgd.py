@@ -6,7 +6,6 @@ PDGD, and a client for each interaction whose gradients are summed is PDGD in ba
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal, Self
 
 import numpy as np
@@ -17,7 +16,7 @@ from cloister.core.errors import SettingsError
 from cloister.core.settings import Settings
 from cloister.federate.fedavg import averaged, summed
 from cloister.federate.fedper import initial_private_layers, with_private_layer
-from cloister.federate.learner import ClientRankers, RoundOutcome
+from cloister.federate.learner import ClientRankers, Recorder, RoundOutcome
 from cloister.federate.local_training import LocalRule, RoundSums, train_clients
 from cloister.federate.paper_laplace import PaperLaplaceNoise
 from cloister.federate.participation import draw_participants
@@ -27,9 +26,7 @@ from cloister.privacy.release import Release, UnprotectedRelease
 from cloister.rank.pdgd import PdgdSettings
 from cloister.rank.ranker import Ranker
 
-__all__ = ["FPDGD", "FpdgdSettings", "Recorder", "local_rule"]
-
-Recorder = Callable[[Release], None]
+__all__ = ["FPDGD", "FpdgdSettings", "local_rule"]
 
 
 class FpdgdSettings(Settings):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cloister.privacy.release import Release
 from cloister.rank.ranker import Ranker
 
-__all__ = ["ClientRankers", "Learner", "RoundOutcome"]
+__all__ = ["ClientRankers", "Learner", "Recorder", "RoundOutcome"]
+
+Recorder = Callable[[Release], None]  # told of a release before it is made; refuses by raising
 
 
 class RoundOutcome(NamedTuple):

@@ -29,7 +29,8 @@ from cloister.core.random import stream
 from cloister.core.settings import Settings
 from cloister.federate.dp_ftrl import TreeNoise
 from cloister.federate.fedavg import checked
-from cloister.federate.fpdgd import FPDGD, FpdgdSettings, Recorder
+from cloister.federate.fpdgd import FPDGD, FpdgdSettings
+from cloister.federate.learner import Recorder
 from cloister.federate.local_training import RoundSums
 from cloister.federate.participation import draw_poisson, take_turns
 from cloister.federate.population import Population

@@ -36,6 +36,8 @@ from cloister.core.errors import DataError, SettingsError
 from cloister.core.kernel import inline_kernel, kernel
 from cloister.core.settings import Settings
 from cloister.core.single_precision import log32
+from cloister.privacy.level import Level
+from cloister.privacy.release import RandomisedResponseRelease
 
 __all__ = [
     "AdamState",
@@ -162,7 +164,9 @@ def evolution_epsilon(
         raise SettingsError("counts are at least 0", where="n_interactions, n_messages")
     one = math.inf
     if keep_probability < 1.0:
-        one = math.log(keep_probability * (n_values - 1) / (1.0 - keep_probability))
+        one = RandomisedResponseRelease(
+            level=Level.INTERACTION, keep_probability=keep_probability, n_options=n_values
+        ).epsilon
     message = one * n_interactions if n_interactions else 0.0
     return EvolutionEpsilon(one, message, message * n_messages if n_messages else 0.0)
 

@@ -12,8 +12,8 @@ from cloister.data.partitions import Views, distinct_views, iid
 from cloister.data.ranking_data import RankingData
 from cloister.federate.clustered import ClusteredFPDGD, ClusteringSettings
 from cloister.federate.evolution import EvolutionStrategies
-from cloister.federate.fpdgd import FPDGD, FpdgdSettings, Recorder
-from cloister.federate.learner import Learner
+from cloister.federate.fpdgd import FPDGD, FpdgdSettings
+from cloister.federate.learner import Learner, Recorder
 from cloister.federate.paper_laplace import PaperLaplaceNoise
 from cloister.federate.population import Population
 from cloister.federate.private_fpdgd import PrivateFPDGD, PrivateTraining
@@ -67,6 +67,7 @@ def make_learner(
                 settings=_fpdgd(settings),
                 clustering=_clustering(settings),
                 seed=settings.seed,
+                record=record,
             )
         case "pdgd" | "batch-pdgd":
             return _without_federation(settings, clients, first)
@@ -78,6 +79,7 @@ def make_learner(
                 queries_per_round=settings.queries_per_round,
                 seed=settings.seed,
                 participants=settings.participants,
+                record=record,
             )
 
 

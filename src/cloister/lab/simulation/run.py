@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from cloister.core.errors import SettingsError
 from cloister.federate.clustered import ClusteredFPDGD
 from cloister.federate.evaluation import Evaluation, Offline
-from cloister.federate.fpdgd import Recorder
-from cloister.federate.learner import ClientRankers, Learner
+from cloister.federate.learner import ClientRankers, Learner, Recorder
 from cloister.lab.simulation.clients import make_clients
 from cloister.lab.simulation.learners import make_learner
 from cloister.lab.simulation.privacy_figures import privacy_figures
