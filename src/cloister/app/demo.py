@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from cloister.app.demo_privacy import add_up_unseen, learn_privately
-from cloister.app.demo_state import DemoState, Outcome, Step, run_step
+from cloister.app.demo_state import DemoState, Step, StepOutcome, run_step
 from cloister.core.random import stream
 from cloister.core.rights import STRANGER
 from cloister.data.clicks import click_model, fit_cascade, sample_clicks
@@ -34,14 +34,14 @@ PAGE: Final = 10
 N_GRADES: Final = 5
 
 
-def _make_clinic(state: DemoState) -> Outcome:
+def _make_clinic(state: DemoState) -> StepOutcome:
     world = state.clinic
     n_bytes = sum(len(document.text.encode()) for document in world.documents())
     query = world.queries[0]
     grades = world.grades(query)
     best = world.document(int(np.argmax(grades)))
     passage = " ".join(best.text.split())[:160]
-    return Outcome(
+    return StepOutcome(
         {
             "organisations": len(world.organisations),
             "servers": len(world.servers),
@@ -59,7 +59,7 @@ def _make_clinic(state: DemoState) -> Outcome:
     )
 
 
-def _look_at_rights(state: DemoState) -> Outcome:
+def _look_at_rights(state: DemoState) -> StepOutcome:
     world = state.clinic
     pods = list(world.pods())
     doctor, party = world.staff[0], world.search_parties[1]
@@ -73,16 +73,16 @@ def _look_at_rights(state: DemoState) -> Outcome:
         name: sum(pod.rights.allow(reader) for pod in pods) for name, reader in people.items()
     }
     lines = [f"{name} may read {count} of {len(pods)} pods" for name, count in counts.items()]
-    return Outcome({"pods": len(pods), "readable": list(counts.values())}, lines)
+    return StepOutcome({"pods": len(pods), "readable": list(counts.values())}, lines)
 
 
-def _rank(state: DemoState) -> Outcome:
+def _rank(state: DemoState) -> StepOutcome:
     test = state.ranking_data().test
     rng = stream(state.seed, "demo", "chance")
     chance = evaluate(rng.random(test.n_rows), test, ["nDCG@10"])["nDCG@10"]
     best, values = _best_feature(state)
     interval = mean_difference_interval(values, chance, rng=rng)
-    return Outcome(
+    return StepOutcome(
         {"queries": test.n_queries, "chance_ndcg@10": mean(chance), "feature": best + 1,
          "feature_ndcg@10": mean(values), "gain_low": interval.low, "gain_high": interval.high},
         [
@@ -104,7 +104,7 @@ def _best_feature(state: DemoState) -> tuple[int, Any]:
     return best, evaluate(fold.test.features[:, best], fold.test, ["nDCG@10"])["nDCG@10"]
 
 
-def _click(state: DemoState) -> Outcome:
+def _click(state: DemoState) -> StepOutcome:
     train = state.ranking_data().train
     rng = stream(state.seed, "demo", "pages")
     long_enough = np.flatnonzero(train.lengths >= PAGE)
@@ -130,16 +130,16 @@ def _click(state: DemoState) -> Outcome:
     lines.append(
         f"chances by grade, fitted to the last: {shown_chances} (true .40 .60 .70 .80 .90)"
     )
-    return Outcome(figures, lines)
+    return StepOutcome(figures, lines)
 
 
-def _split(state: DemoState) -> Outcome:
+def _split(state: DemoState) -> StepOutcome:
     train = state.ranking_data().train
     everyone = iid(train, 1_000_000)
     skewed = by_label(train, n_labels_per_client=1, seed=state.seed)
     held = [sorted(set(np.concatenate(_labels(view)).tolist())) for view in skewed]
     own_bytes = sum(_own_bytes(view) for view in skewed)
-    return Outcome(
+    return StepOutcome(
         {"iid_clients": len(everyone), "label_clients": len(skewed), "labels_held": held,
          "bytes_of_views": own_bytes, "bytes_of_features": train.features.nbytes},
         [
@@ -150,7 +150,7 @@ def _split(state: DemoState) -> Outcome:
     )  # fmt: skip
 
 
-def _learn(state: DemoState) -> Outcome:
+def _learn(state: DemoState) -> StepOutcome:
     fold = state.ranking_data()
     clients = Population(iid(fold.train, 200), click_model("informational", N_GRADES))
     evaluation = Evaluation(
@@ -162,7 +162,7 @@ def _learn(state: DemoState) -> Outcome:
     before = evaluation.measure(learner.client_rankers()).ndcg
     n_interactions = sum(learner.step().n_interactions for _ in range(100))
     after = evaluation.measure(learner.client_rankers()).ndcg
-    return Outcome(
+    return StepOutcome(
         {"clients": clients.n_clients, "rounds": learner.n_rounds, "interactions": n_interactions,
          "offline_ndcg@10_before": before, "offline_ndcg@10_after": after},
         [
@@ -189,7 +189,7 @@ def _labels(view: ClientView) -> list[Any]:
     return [view.query_labels(i) for i in range(view.n_queries)]
 
 
-def _keep(state: DemoState) -> Outcome:
+def _keep(state: DemoState) -> StepOutcome:
     files = Files(state.folder / "files")
     record = json.dumps(state.figures, sort_keys=True).encode()
     steps = KeyedState("demo")
@@ -201,7 +201,7 @@ def _keep(state: DemoState) -> Outcome:
         with database.reading() as connection:
             entry = steps.get(connection, "figures")
     intact = entry is not None and files.read(entry.value["digest"]) == record
-    return Outcome(
+    return StepOutcome(
         {"bytes": stored.size_bytes, "digest": stored.digest, "intact": intact},
         [
             f"{stored.size_bytes} bytes of figures as file {stored.digest[:12]}..., "

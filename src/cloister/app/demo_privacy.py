@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from cloister.app.demo_state import DemoState, Outcome
+from cloister.app.demo_state import DemoState, StepOutcome
 from cloister.app.recording import recorder
 from cloister.core.errors import BudgetExceeded
 from cloister.core.random import stream
@@ -34,7 +34,7 @@ DELTA: Final = 1e-6
 PARTY: Final = "a-client"
 
 
-def learn_privately(state: DemoState) -> Outcome:
+def learn_privately(state: DemoState) -> StepOutcome:
     """Train with and without noise; pay for each round on a ledger until the limit is reached."""
     fold = state.ranking_data()
     model = click_model("informational", 5)
@@ -61,7 +61,7 @@ def learn_privately(state: DemoState) -> Outcome:
         n_releases = len(ledger.entries(party_id=PARTY)) - 1  # the first entry is the limit
         refused = _refusal(private)
     quality = [evaluation.measure_one(learner.ranker).ndcg for learner in (plain, private)]
-    return Outcome(
+    return StepOutcome(
         {
             "clients": CLIENTS,
             "rounds": N_ROUNDS,
@@ -92,7 +92,7 @@ def _refusal(learner: PrivateFPDGD) -> str:
     return ""
 
 
-def add_up_unseen(state: DemoState) -> Outcome:
+def add_up_unseen(state: DemoState) -> StepOutcome:
     """Add up updates by secure aggregation, with noise shares and two dropouts."""
     n, n_values = 20, 46
     rng = stream(state.seed, "demo", "updates")
@@ -104,7 +104,7 @@ def add_up_unseen(state: DemoState) -> Outcome:
     total = secure_sum(updates, agreed, SecureNoise(), dropouts=silent)
     exact = np.sum([updates[name] for name in total.client_ids], axis=0)
     error = float(np.abs(total.values - exact).mean())
-    return Outcome(
+    return StepOutcome(
         # The error is another in each run: this noise comes from no seed.
         {"clients": n, "in_the_sum": len(total.client_ids), "noise_sigma": agreed.sigma},
         [

@@ -13,10 +13,10 @@ from cloister.data.letor_folder import FoldData
 from cloister.data.source import load_fold
 from cloister.data.worlds.clinic import ClinicSettings, ClinicWorld
 
-__all__ = ["DemoState", "Outcome", "Step", "run_step"]
+__all__ = ["DemoState", "StepOutcome", "Step", "run_step"]
 
 
-class Outcome(NamedTuple):
+class StepOutcome(NamedTuple):
     """What a step found: figures for machines, lines for people."""
 
     figures: dict[str, Any]
@@ -62,7 +62,7 @@ class Step(NamedTuple):
 
     name: str
     title: str
-    run: Callable[[DemoState], Outcome]
+    run: Callable[[DemoState], StepOutcome]
 
 
 def run_step(step: Step, state: DemoState) -> dict[str, Any]:

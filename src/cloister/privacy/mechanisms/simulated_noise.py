@@ -53,7 +53,7 @@ class SimulatedNoise:
         """Return the values with discrete normal noise, by rejection.
 
         Canonne, Kamath and Steinke 2020, algorithm 3: draw y from discrete Laplace of scale
-        t = floor(sigma) + 1 and keep it with the chance exp(-(|y| - sigma^2/t)^2 / (2 sigma^2)).
+        t = floor(sigma) + 1 and keep it with the chance exp(-(abs(y) - sigma^2/t)^2 / (2 sigma^2)).
         """
         sigma = checked_width(sigma, where="sigma")
         t = math.floor(sigma) + 1

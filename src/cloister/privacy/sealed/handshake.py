@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Opening",
     "SessionKeys",
-    "Transcript",
+    "SessionTranscript",
     "hkdf_sha256",
     "id_bytes",
     "opening_size",
@@ -75,7 +75,7 @@ class Opening(NamedTuple):
         return cls(sender, recipient, number, begun_ms, ephemeral)
 
 
-class Transcript(NamedTuple):
+class SessionTranscript(NamedTuple):
     """All that both sides must agree on; the signature and the keys depend on every bit of it."""
 
     opening: bytes
@@ -97,7 +97,7 @@ class SessionKeys:
 
     __slots__ = ("_stream_secret", "cipher", "session_id")
 
-    def __init__(self, shared: bytes, transcript: Transcript) -> None:
+    def __init__(self, shared: bytes, transcript: SessionTranscript) -> None:
         salt = hashlib.sha256(transcript.to_bytes()).digest()
         both = hkdf_sha256(shared, salt=salt, info=_KEYS_INFO, n_bytes=64)
         self.session_id = transcript.session_id()

@@ -15,7 +15,7 @@ from cloister.privacy.sealed.handshake import (
     OPENING_PURPOSE,
     Opening,
     SessionKeys,
-    Transcript,
+    SessionTranscript,
     shared_secret,
 )
 from cloister.privacy.sealed.prekeys import Prekeys, SignedPrekey
@@ -188,7 +188,7 @@ class Receiver:
             )
         sender_identity = self._identity_of(opening.sender)
         prekey, private = self._prekeys.find(opening.prekey_number)
-        transcript = Transcript(
+        transcript = SessionTranscript(
             signed, sender_identity, self._prekeys.identity_public, prekey.public
         )
         try:

@@ -16,7 +16,7 @@ from cloister.privacy.sealed.handshake import (
     OPENING_PURPOSE,
     Opening,
     SessionKeys,
-    Transcript,
+    SessionTranscript,
     id_bytes,
     shared_secret,
 )
@@ -214,7 +214,7 @@ class Sender:
             self.party_id, recipient, prekey.number, int(now_s * 1000), ephemeral
         ).to_bytes()
         identity = self._directory.public(recipient)
-        transcript = Transcript(opening, self._identity.public, identity, prekey.public)
+        transcript = SessionTranscript(opening, self._identity.public, identity, prekey.public)
         signature = self._identity.sign(OPENING_PURPOSE, transcript.to_bytes())
         keys = SessionKeys(shared_secret(private, prekey.public), transcript)
         return _Session(opening + signature, keys, prekey, identity, now_s)
