@@ -12,9 +12,11 @@ from scipy import stats
 from cloister.core.errors import BudgetExceeded, SettingsError
 from cloister.core.random import stream
 from cloister.data.partitions import by_quantity, iid
+from cloister.data.ranking_data import RankingData
 from cloister.federate.fpdgd import FPDGD, FpdgdSettings
 from cloister.federate.local_training import train_clients
 from cloister.federate.paper_laplace import PaperLaplaceNoise
+from cloister.federate.participation import draw_poisson
 from cloister.federate.population import Population
 from cloister.federate.private_fpdgd import PrivateFPDGD, PrivateTraining
 from cloister.privacy.accounting import composed_epsilon, losses_of
@@ -57,7 +59,7 @@ def private(
 
 
 def without_noise(learner: PrivateFPDGD) -> PrivateFPDGD:
-    learner._noise = lambda n: np.zeros(5)  # type: ignore[method-assign]
+    learner._noise = lambda: np.zeros(5)  # type: ignore[method-assign]
     return learner
 
 
@@ -145,12 +147,12 @@ def test_noise_of_a_round_is_normal_of_the_stated_width() -> None:
 
 def _noise_at(learner: PrivateFPDGD, round: int) -> np.ndarray:
     learner._n_rounds = round
-    return learner._noise(30)
+    return learner._noise()
 
 
 def test_noise_of_tree_rounds_adds_up_to_that_of_few_nodes() -> None:
     learners = [private(30, n_rounds=8, mechanism="tree", seed=s) for s in range(300)]
-    totals = np.array([np.sum([each._noise(30) for _ in range(8)], axis=0) for each in learners])
+    totals = np.array([np.sum([each._noise() for _ in range(8)], axis=0) for each in learners])
     # Eight rounds are one node of height 3 with better estimates from its children: 8/15.
     assert totals.std() / learners[0].sigma == pytest.approx(math.sqrt(8 / 15), rel=0.05)
 
@@ -184,27 +186,76 @@ def test_a_round_without_participants_still_releases_noise() -> None:
     assert (learner._models != before).all()
 
 
+def noises(learner: PrivateFPDGD, n_rounds: int) -> np.ndarray:
+    """Return what sums of nothing carry: one row a round, as many came as were expected."""
+    who = np.arange(learner.n_expected)
+    nothing = np.zeros((len(who), learner._models.shape[1]), np.float32)
+    rows = []
+    for round in range(n_rounds):
+        learner._n_rounds = round
+        rows.append(learner._shared_sum(who, nothing))
+    return np.array(rows)
+
+
 def test_shares_for_dropouts_and_colluders_carry_more_noise() -> None:
-    plain, wider = private(40), private(40, n_dropouts=6, n_colluders=4)
+    plain = private(40, n_rounds=400)
+    wider = private(40, n_rounds=400, n_dropouts=6, n_colluders=4)
     assert wider.sigma == plain.sigma
-    ratio = wider._noise(40) / plain._noise(40)
-    np.testing.assert_allclose(ratio, math.sqrt(40 / 30))
-    with pytest.raises(SettingsError, match="nothing is left to hide behind"):
-        wider._noise(10)
+    width = noises(wider, 400).std() / wider.sigma
+    assert width == pytest.approx(math.sqrt(40 / 30), rel=0.05)
 
 
-def test_the_real_protocol_gives_the_same_mean_with_noise_of_the_same_width() -> None:
-    real = private(12, secure_aggregation=True, epsilon=2.0, n_dropouts=2, n_colluders=1)
-    ideal = without_noise(private(12, epsilon=2.0))
-    noise = []
-    for _ in range(4):
-        real._models = ideal._models.copy()
+def test_shares_of_the_real_protocol_are_as_wide() -> None:
+    real = private(16, n_rounds=40, n_dropouts=3, n_colluders=2, secure_aggregation=True)
+    width = noises(real, 40).std() / real.sigma  # 200 numbers
+    assert width == pytest.approx(math.sqrt(16 / 11), rel=0.15)
+
+
+def test_the_real_protocol_gives_the_same_sum() -> None:
+    many: dict[str, Any] = {"epsilon": 1e5, "n_dropouts": 2, "n_colluders": 1}
+    real, ideal = private(12, secure_aggregation=True, **many), private(12, **many)
+    for _ in range(3):
         real.step()
         ideal.step()
-        noise.append((real._models - ideal._models) * 12)
-    width = np.std(noise) / real.sigma
-    assert width == pytest.approx(math.sqrt(12 / 9), rel=0.5)  # 20 numbers: a rough look
-    assert real.spending.cost().epsilon <= 2.0
+        np.testing.assert_allclose(real._models, ideal._models, atol=10 * real.sigma / 12 + 1e-5)
+    assert real.sigma < 0.01
+
+
+def test_a_round_to_which_too_few_come_fails_and_changes_nothing() -> None:
+    learner = private(400, participants=100, n_dropouts=2)
+    least = learner._protection.min_survivors
+    assert least == 100 - 50 - 2  # five standard deviations, and the dropouts
+    for n, fails in ((least - 1, True), (least, False)):
+        before, failed = learner._models.copy(), learner.n_failed_rounds
+        learner._participants = lambda n=n: np.arange(n)  # type: ignore[method-assign,misc]
+        learner.step()
+        assert learner.n_failed_rounds - failed == fails
+        assert (learner._models == before).all() == fails
+
+
+def test_coins_hardly_ever_make_a_round_fail() -> None:
+    learner = private(2000, participants=200, n_dropouts=1)
+    sizes = [len(draw_poisson(2000, 0.1, seed=1, round=r)) for r in range(5000)]
+    assert min(sizes) > learner._protection.min_survivors
+
+
+@pytest.mark.parametrize("more", [{"n_dropouts": 3}, {"n_colluders": 2}, {}])
+def test_federations_too_small_to_hide_in_are_refused_at_once(more: dict[str, int]) -> None:
+    with pytest.raises(SettingsError, match="nobody is left to hide behind"):
+        private(40, participants=5, secure_aggregation=True, **more)
+
+
+def test_one_client_that_overflows_spoils_nothing() -> None:
+    data = ragged(2)
+    huge = RankingData(np.where(data.features > 1.5, np.float32(3e38), data.features),
+                       data.labels, data.offsets)  # fmt: skip
+    population = Population(iid(huge, 6), INFORMATIONAL, page_length=4)
+    learner = without_noise(private(population=population))
+    with np.errstate(all="ignore"):
+        for _ in range(4):
+            learner.step()
+    assert np.isfinite(learner._models).all()
+    assert np.linalg.norm(learner._models - first().parameters) <= 4 * 0.2
 
 
 def test_the_real_protocol_is_exact_where_noise_is_small() -> None:
@@ -319,6 +370,12 @@ def test_settings_that_would_break_the_guarantee_are_refused(wrong: dict[str, An
             privacy=PrivateTraining(epsilon=1, delta=1e-6, n_rounds=1),
             seed=1,
         )
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_more_participants_than_clients_are_refused(mechanism: str) -> None:
+    with pytest.raises(SettingsError, match="fewer than 50"):
+        private(40, participants=50, mechanism=mechanism)
 
 
 def test_a_delta_that_could_publish_a_client_is_refused() -> None:

@@ -65,7 +65,7 @@ def made_outcome(
     curves = {"interactions": np.arange(1.0, rounds + 1) * 4}
     curves |= {f"{side}_{m}": level for side in ("online", "offline") for m in ("ndcg", "max_rr")}
     figures = ["offline_ndcg@10", "offline_max_rr", "online_ndcg@10"]
-    figures += ["epsilon", "epsilon_of_server"]  # where noise was added
+    figures += ["epsilon", "epsilon_of_server_if_sums_are_secure"]  # where noise was added
     summary = dict.fromkeys(figures, values)
     return Outcome(MadeRun(settings, system, summary, np.array([values, np.nan]), curves))  # type: ignore[arg-type]
 

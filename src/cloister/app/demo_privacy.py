@@ -68,7 +68,7 @@ def learn_privately(state: DemoState) -> StepOutcome:
             "releases": n_releases,
             "epsilon": cost,
             "delta": DELTA,
-            "epsilon_of_server": private.epsilon_of_server(),
+            "epsilon_of_server_if_sums_are_secure": private.epsilon_of_server(),
             "offline_ndcg@10_no_noise": quality[0],
             "offline_ndcg@10_private": quality[1],
             "refused": refused,
@@ -77,7 +77,8 @@ def learn_privately(state: DemoState) -> StepOutcome:
             f"{CLIENTS:,} clients, {PARTICIPANTS} drawn for each of {N_ROUNDS} rounds: "
             f"nDCG@10 {quality[0]:.3f} without noise, {quality[1]:.3f} with",
             f"the ledger: {n_releases} releases, epsilon {cost:.3f} of {EPSILON:g} spent for a "
-            f"user's whole data (delta {DELTA:g}), against whoever sees all rankers",
+            f"user's whole data (delta {DELTA:g}), against readers of all rankers who do not know "
+            "who took part",
             f"one round more is refused: {refused}",
             "noise of a simulation comes from a seed, and the ledger says so",
         ],

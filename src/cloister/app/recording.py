@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["recorder"]
 
-EVERYBODY: Final = "everybody"  # rankers are public
+READERS: Final = "readers"  # of rankers; each release's note says on what it rests
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def recorder(address: str | None, party_id: str) -> Iterator[Recorder | None]:
 
         def record(release: Release) -> None:
             receipt = ledger.release(
-                release, b"", party_id=party_id, recipient=EVERYBODY, purpose="simulated training"
+                release, b"", party_id=party_id, recipient=READERS, purpose="simulated training"
             )
             ledger.delivered(receipt.number)
 

@@ -112,6 +112,7 @@ class FPDGD:
         self._first = ranker
         self._models = ranker.parameters.astype(np.float64)[None]
         self._n_rounds = 0
+        self._n_turns = np.zeros(population.n_clients, np.int32)
         self._rule = local_rule(self.settings)
         self._private = (
             initial_private_layers(ranker, population.n_clients)
@@ -142,6 +143,11 @@ class FPDGD:
         """The global ranker."""
         return self._first.with_parameters(self._models[0])
 
+    @property
+    def most_turns(self) -> int:
+        """How often the busiest client took part."""
+        return int(self._n_turns.max())
+
     def step(self) -> RoundOutcome:
         """Train for one round: thesis algorithm 2."""
         participants = self._participants()
@@ -149,6 +155,7 @@ class FPDGD:
         sums = self._train(participants)
         self._models = self._new_models(sums, participants)
         self._n_rounds += 1
+        self._n_turns[participants] += 1
         self._look_back(participants)
         n = max(1.0, float(sums.n_interactions.sum()))
         return RoundOutcome(
@@ -168,7 +175,12 @@ class FPDGD:
         noise, n_parameters = self.settings.paper_noise, self._models.shape[1]
         if noise is not None:
             return noise.release(n_parameters=n_parameters, n_clients=n_participants)
-        return UnprotectedRelease(level=Level.USER, n_values=n_parameters, simulated=True)
+        return UnprotectedRelease(
+            level=Level.USER,
+            n_values=n_parameters,
+            simulated=True,
+            note="the server sees each update, readers every ranker",
+        )
 
     def _pay(self, participants: NDArray[np.int64]) -> None:
         """Record the round's release, before it is made."""

@@ -249,7 +249,8 @@ def _train_client(
     if rule.clip_update > 0.0:
         scale = _clipping(difference[: len(origin)], rule.clip_update * _SHY)
         for i in range(len(origin)):
-            difference[i] *= scale
+            # A length that is no number leaves nothing: one client cannot spoil a private sum.
+            difference[i] = difference[i] * scale if scale > 0.0 else np.float32(0.0)
 
 
 @kernel

@@ -8,7 +8,8 @@ whole training. It holds against everybody who sees the rankers of all rounds.
 With the mechanism ``gaussian`` each client takes part in a round by a coin of its own (Poisson
 sampling). Amplification by sampling holds against those who do not know who took part. The server
 that runs rounds does know; `PrivateFPDGD.epsilon_of_server` tells what holds against it, if sums
-are formed by secure aggregation and clients add the noise in shares. With the mechanism ``tree``
+are formed by secure aggregation and clients add the noise in shares; fellow participants of a round
+know who else was in it, too. With the mechanism ``tree``
 (DP-FTRL) clients take turns, nothing depends on hidden coins, and the server is trusted with sums.
 
 Here noise comes from a seeded generator: a simulation protects nobody, and its releases say so.
@@ -17,16 +18,15 @@ Here noise comes from a seeded generator: a simulation protects nobody, and its 
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
-from typing import Literal, Self
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
 
 from cloister.core.errors import BudgetExceeded, SettingsError
 from cloister.core.random import stream
-from cloister.core.settings import Settings
 from cloister.federate.dp_ftrl import TreeNoise
 from cloister.federate.fedavg import checked
 from cloister.federate.fpdgd import FPDGD, FpdgdSettings
@@ -34,6 +34,7 @@ from cloister.federate.learner import Recorder
 from cloister.federate.local_training import RoundSums
 from cloister.federate.participation import draw_poisson, take_turns
 from cloister.federate.population import Population
+from cloister.federate.private_training import PrivateTraining
 from cloister.federate.protected_update import UpdateProtection
 from cloister.federate.secure_sum import secure_sum
 from cloister.privacy.accounting import composed_epsilon
@@ -41,60 +42,13 @@ from cloister.privacy.calibration import noise_multiplier
 from cloister.privacy.level import Level
 from cloister.privacy.loss import Loss
 from cloister.privacy.mechanisms.simulated_noise import SimulatedNoise
-from cloister.privacy.noise_shares import GaussianShares
 from cloister.privacy.release import GaussianRelease, Release, TreeRelease
 from cloister.privacy.spending import Spending
 from cloister.rank.ranker import Ranker
 
 __all__ = ["PrivateFPDGD", "PrivateTraining"]
 
-
-class PrivateTraining(Settings):
-    """How much may be revealed, and how it is kept to that.
-
-    Parameters
-    ----------
-    epsilon, delta
-        What all rounds together may reveal of one user; delta well below one over the clients.
-    n_rounds
-        Rounds of the whole training. The noise is chosen for them, and none more is allowed.
-    clip_norm
-        The longest update of a client. It must not be chosen by looking at clients' data.
-    mechanism
-        ``gaussian`` noise in each round with Poisson sampling, or a ``tree`` (DP-FTRL).
-    server_rate
-        What the mean update is multiplied by.
-    n_dropouts, n_colluders
-        How many participants of a round may drop out, and how many of the others may tell the
-        server their shares of the noise: each one's share is made wider for it.
-    secure_aggregation
-        Whether sums are truly formed by the protocol, among clients in this process, and not
-        only as it would give them: slow, and the same result up to rounding.
-    average_last
-        The ranker is the mean over so many last rounds' models, which costs nothing; 1 for the
-        last alone.
-    """
-
-    epsilon: float = Field(gt=0)
-    delta: float = Field(gt=0, lt=1)
-    n_rounds: int = Field(ge=1)
-    clip_norm: float = Field(default=0.3, gt=0)
-    mechanism: Literal["gaussian", "tree"] = "gaussian"
-    server_rate: float = Field(default=1.0, gt=0)
-    n_dropouts: int = Field(default=0, ge=0)
-    n_colluders: int = Field(default=0, ge=0)
-    secure_aggregation: bool = False
-    average_last: int = Field(default=1, ge=1)
-
-    @model_validator(mode="after")
-    def _averages_rounds_that_exist(self) -> Self:
-        if self.average_last > self.n_rounds:
-            raise ValueError("average_last is at most n_rounds")
-        if self.mechanism == "tree" and (
-            self.secure_aggregation or self.n_dropouts or self.n_colluders
-        ):
-            raise ValueError("a tree's noise spans rounds: no clients can add it in shares")
-        return self
+READERS: Final = "holds against readers of rankers who know neither who took part nor how many"
 
 
 class PrivateFPDGD(FPDGD):
@@ -140,13 +94,13 @@ class PrivateFPDGD(FPDGD):
         super().__init__(population, ranker, settings=settings, seed=seed, record=record)
         self.privacy = privacy
         self._check_settings()
+        self.n_failed_rounds = 0
         self._rule = self._rule._replace(clip_update=privacy.clip_norm, equal_weights=True)
         self.spending = Spending(epsilon=privacy.epsilon, delta=privacy.delta)
         self.spending.reserve(self.release(self.n_expected), self._n_releases)
         self._tree = TreeNoise(self._node_noise, sigma=self.sigma)
         self._n_nodes = 0
         self._tree_noise = np.zeros(self._models.shape[1])
-        self._n_turns = np.zeros(population.n_clients, np.int32)
         self._recent: list[NDArray[np.float64]] = []
 
     def _check_settings(self) -> None:
@@ -156,6 +110,11 @@ class PrivateFPDGD(FPDGD):
                 "private training takes the mean of clipped updates of the whole ranker",
                 where="settings",
                 remedy="leave out private_layer, paper_noise and the aggregation sum",
+            )
+        if self.n_expected > self.population.n_clients:
+            raise SettingsError(
+                f"there are {self.population.n_clients} clients, fewer than {self.n_expected}",
+                where="participants",
             )
         if self.privacy.delta * self.population.n_clients > 1:
             raise SettingsError(
@@ -201,6 +160,7 @@ class PrivateFPDGD(FPDGD):
             n_rounds_between=between,
             n_values=self._models.shape[1],
             simulated=True,
+            note="holds against readers of rankers; the server sees exact sums",
         )
 
     def release(self, n_participants: int) -> Release:
@@ -210,9 +170,10 @@ class PrivateFPDGD(FPDGD):
         """
         if self.privacy.mechanism == "tree":
             return self._tree_release(self.sigma)
-        if self.privacy.secure_aggregation:
-            protection = self._protection(n_participants)
-            return protection.release(sampling_rate=self.sampling_rate, simulated=True)
+        if self.privacy.in_shares:
+            return self._protection.release(
+                sampling_rate=self.sampling_rate, simulated=True, note=READERS
+            )
         return GaussianRelease(
             level=Level.USER,
             sigma=self.sigma,
@@ -220,6 +181,7 @@ class PrivateFPDGD(FPDGD):
             sampling_rate=self.sampling_rate,
             n_values=self._models.shape[1],
             simulated=True,
+            note=f"{READERS}; the server is trusted with updates",
         )
 
     @property
@@ -235,23 +197,37 @@ class PrivateFPDGD(FPDGD):
     def _train(
         self, participants: NDArray[np.int64], updates: NDArray[np.float32] | None = None
     ) -> RoundSums:
-        """Train, and add up: what comes back has all noise in it."""
-        self._n_turns[participants] += 1
-        if not self.privacy.secure_aggregation:
+        """Train, and add up: what comes back has all noise in it, or nothing at all."""
+        if not self.privacy.in_shares:
             sums = super()._train(participants, updates)
-            return sums._replace(differences=sums.differences + self._noise(len(participants)))
+            return sums._replace(differences=sums.differences + self._noise())
         single = np.zeros((len(participants), self._models.shape[1]), np.float32)
         sums = super()._train(participants, single)
-        source = SimulatedNoise(stream(self.seed, "shares of noise", self._n_rounds))
-        named = {f"client-{client}": single[i] for i, client in enumerate(participants)}
-        total = secure_sum(named, self._protection(len(participants)), source)
-        return sums._replace(differences=total.values[None])
+        return sums._replace(differences=self._shared_sum(participants, single)[None])
 
-    def _protection(self, n_participants: int) -> UpdateProtection:
+    def _shared_sum(
+        self, participants: NDArray[np.int64], updates: NDArray[np.float32]
+    ) -> NDArray[np.float64]:
+        """Return the sum with the noise that participants add; zeros if too few have come."""
+        n, protection = len(participants), self._protection
+        if n < protection.min_survivors:
+            self.n_failed_rounds += 1
+            return np.zeros(self._models.shape[1])
+        rng = stream(self.seed, "shares of noise", self._n_rounds)
+        if not self.privacy.secure_aggregation:  # the sum as the protocol would give it
+            sigma = protection.share_sigma * math.sqrt(n)
+            exact: NDArray[np.float64] = updates.sum(axis=0, dtype=np.float64)
+            return exact + rng.normal(0.0, sigma, self._models.shape[1:])
+        named = {f"client-{client}": updates[i] for i, client in enumerate(participants)}
+        least = max(protection.min_survivors, n - self.privacy.n_dropouts)
+        return secure_sum(named, protection, SimulatedNoise(rng), min_survivors=least).values
+
+    @cached_property
+    def _protection(self) -> UpdateProtection:
         return UpdateProtection(
             clip_norm=self.privacy.clip_norm,
             sigma=self.sigma,
-            min_survivors=n_participants - self.privacy.n_dropouts,
+            min_survivors=self.privacy.min_survivors(self.n_expected, self.sampling_rate),
             n_colluders=self.privacy.n_colluders,
             n_values=self._models.shape[1],
         )
@@ -274,22 +250,13 @@ class PrivateFPDGD(FPDGD):
         self.spending.record(self.release(len(participants)))
         super()._pay(participants)
 
-    def _noise(self, n_participants: int) -> NDArray[np.float64]:
-        """Return what this round's sum carries beside the updates."""
+    def _noise(self) -> NDArray[np.float64]:
+        """Return what a trusted server adds to this round's sum."""
         if self.privacy.mechanism == "tree":
             before, self._tree_noise = self._tree_noise, self._tree.next()
             return self._tree_noise - before
         rng = stream(self.seed, "private noise", self._n_rounds)
-        sigma = self.sigma
-        if self.privacy.n_dropouts or self.privacy.n_colluders:
-            plan = GaussianShares(
-                sigma=sigma,
-                n_clients=n_participants,
-                n_dropouts=self.privacy.n_dropouts,
-                n_colluders=self.privacy.n_colluders,
-            )
-            sigma = plan.total_sigma(n_participants)
-        return rng.normal(0.0, sigma, self._models.shape[1:])
+        return rng.normal(0.0, self.sigma, self._models.shape[1:])
 
     def _node_noise(self) -> NDArray[np.float64]:
         self._n_nodes += 1
@@ -302,11 +269,6 @@ class PrivateFPDGD(FPDGD):
         if not self._recent:
             return self._first.with_parameters(self._models[0])
         return self._first.with_parameters(np.mean(self._recent, axis=0)[0])
-
-    @property
-    def most_turns(self) -> int:
-        """How often the busiest client took part."""
-        return int(self._n_turns.max())
 
     def epsilon_of_server(self) -> float | None:
         """Return what the busiest client's turns reveal to a server that knows who took part.

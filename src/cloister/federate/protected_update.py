@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
 
+from cloister.core.errors import DataError
 from cloister.core.settings import Settings
 from cloister.privacy.clipping import clipped
 from cloister.privacy.level import Level
@@ -91,7 +92,13 @@ class UpdateProtection(Settings):
 
     def protected(self, update: ArrayLike, source: NoiseSource) -> NDArray[np.int64]:
         """Return what one client hands to secure aggregation; NaN and infinity are refused."""
-        short = clipped(np.asarray(update, np.float64), self.clip_norm)
+        given = np.asarray(update)
+        if given.shape != (self.n_values,):
+            raise DataError(
+                f"an update is a vector of {self.n_values} numbers (given: shape {given.shape})",
+                where="update",
+            )
+        short = clipped(given.astype(np.float64), self.clip_norm)
         steps: NDArray[np.int64] = np.trunc(np.ldexp(short, self.scale_bits)).astype(np.int64)
         return steps + self.shares.draw_share(self.n_values, source)
 
@@ -99,13 +106,20 @@ class UpdateProtection(Settings):
         """Return a sum of steps in units of the update."""
         return np.ldexp(total.astype(np.float64), -self.scale_bits)
 
-    def release(self, *, sampling_rate: float = 1.0, simulated: bool = False) -> Release:
+    @property
+    def share_sigma(self) -> float:
+        """Width of one client's noise, in units of the update."""
+        return math.ldexp(self.shares.share_sigma, -self.scale_bits)
+
+    def release(
+        self, *, sampling_rate: float = 1.0, simulated: bool = False, note: str = ""
+    ) -> Release:
         """Return the ledger's record of the sum.
 
-        With a sampling rate below 1 it holds against those who cannot know who took part; the
-        server knows, and gets a record of its own with rate 1.
+        With a sampling rate below 1 it holds against those who cannot know who took part. What
+        goes to the server, which knows, is to be recorded with rate 1.
         """
-        return self.shares.release(
+        release = self.shares.release(
             level=Level.USER,
             neighbours="add-remove",
             sensitivity=math.ldexp(self.clip_norm, self.scale_bits),
@@ -113,3 +127,4 @@ class UpdateProtection(Settings):
             simulated=simulated,
             sampling_rate=sampling_rate,
         )
+        return release.model_copy(update={"note": "; ".join(filter(None, (note, release.note)))})

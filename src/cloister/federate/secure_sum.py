@@ -35,6 +35,7 @@ def secure_sum(
     protection: UpdateProtection,
     source: NoiseSource,
     *,
+    min_survivors: int | None = None,
     identities: Mapping[str, SigningIdentity] | None = None,
     dropouts: Mapping[str, Stage] | None = None,
 ) -> SecureTotal:
@@ -48,6 +49,9 @@ def secure_sum(
         What the clients agreed on.
     source
         Of each client's share of the noise.
+    min_survivors
+        A sum of fewer is not formed: at least what the protection asks for, which is used unless
+        more is given. The closer to the number of clients, the more colluders the protocol bears.
     identities
         Long-term keys by client; new ones unless given.
     dropouts
@@ -63,9 +67,10 @@ def secure_sum(
     >>> total.values.round(2).tolist(), len(total.client_ids)
     ([0.4, -0.8], 4)
     """
-    if len(updates) < protection.min_survivors:
+    least = max(protection.min_survivors, min_survivors or 0)
+    if len(updates) < least:
         raise DataError(
-            f"{len(updates)} clients came and {protection.min_survivors} are needed to hide in",
+            f"{len(updates)} clients came and {least} are needed to hide in",
             where="secure sum",
             remedy="wait for more clients, or agree on fewer",
         )
@@ -74,7 +79,7 @@ def secure_sum(
         updates,
         n_values=protection.n_values,
         fixed_point=protection.fixed_point,
-        min_survivors=protection.min_survivors,
+        min_survivors=least,
         n_colluders=protection.n_colluders,
     )
 

@@ -117,7 +117,7 @@ def cost_within(losses: Losses, delta: float, limit: float) -> Cost:
     if quick.epsilon <= limit or quick.method == "none":
         return quick
     for parts in (8, 64):
-        ahead = {loss: _rounded_up(count, parts) for loss, count in losses.items()}
+        ahead = {loss: _rounded_up(count, parts) for loss, count in losses.items() if count}
         cost = composed_epsilon(ahead, delta)
         if cost.epsilon <= limit:
             return cost
@@ -149,7 +149,7 @@ def _merged(losses: Losses) -> _Counted:
     others: dict[Loss, int] = {}
     for loss, count in losses.items():
         if loss.kind == "gaussian" and loss.sampling_rate == 1.0 and not _is_unbounded(loss):
-            precision += count / loss.noise**2
+            precision += count * (1 / loss.noise) ** 2
         elif count and not _is_free(loss):
             others[loss] = others.get(loss, 0) + count
     if precision:
@@ -269,7 +269,7 @@ def _step(merged: _Counted, least_step: float) -> float:
 def _reach(loss: Loss, count: int) -> float:
     """Return about how large the loss of so many releases can get."""
     if loss.kind == "gaussian":  # mean (at most) and tails, cut off where they no longer matter
-        mean = 0.5 / loss.noise**2
+        mean = 0.5 * (1 / loss.noise) ** 2
         return count * loss.sampling_rate * mean + math.sqrt(count) * (mean + 12 / loss.noise)
     pure = _pure_epsilon(loss)
     return count * (pure if math.isfinite(pure) else loss.noise)

@@ -12,7 +12,9 @@ class Level(StrEnum):
     """What may be added, removed or changed without the release giving it away.
 
     A user holds documents and interactions, and a document holds tokens. A guarantee for a unit
-    covers whatever is inside it; for a larger unit it says nothing by itself.
+    covers whatever is inside it: at the same cost where it is stated for units that are replaced,
+    at that of two units where it is stated for units added or removed. For a larger unit it says
+    nothing by itself.
 
     Examples
     --------

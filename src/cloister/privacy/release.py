@@ -88,8 +88,16 @@ class Release(Settings):
         return Counter(self.losses(level))
 
     def _group_size(self, level: Level) -> int | None:
-        """Return how many protected units one of a level holds; None if nobody says."""
-        return 1 if self.level.covers(level) else self.group_sizes.get(level)
+        """Return how many protected units a change to one of a level amounts to, at most.
+
+        None if nobody says. A part of a unit may change the unit to any other, which is one unit
+        removed and one added.
+        """
+        if level == self.level:
+            return 1
+        if self.level.covers(level):
+            return 1 if self.neighbours == "replace" else 2
+        return self.group_sizes.get(level)
 
     def _losses(self, group_size: int) -> tuple[Loss, ...]:
         raise NotImplementedError

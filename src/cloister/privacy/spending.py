@@ -51,14 +51,13 @@ class Spending:
 
     def reserve(self, release: Release, n_releases: int) -> None:
         """See that a whole plan is within the limit; its releases need no further look."""
-        plan: Counter[Loss] = Counter()
-        for loss in release.losses(self.level):
-            plan[loss] += n_releases
+        one = release.loss_counts(self.level)
+        plan = Counter({loss: n_releases * count for loss, count in one.items()})
         self._reserved = self._checked(self._losses + plan)
 
     def record(self, release: Release) -> None:
         """Count a release, or raise `BudgetExceeded` and count nothing."""
-        after = self._losses + Counter(release.losses(self.level))
+        after = self._losses + release.loss_counts(self.level)
         self._losses = after if after <= self._reserved else self._checked(after)
 
     def _checked(self, losses: Counter[Loss]) -> Counter[Loss]:

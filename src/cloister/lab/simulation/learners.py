@@ -120,6 +120,9 @@ def _private(settings: SimulationSettings, epsilon: float) -> PrivateTraining:
         mechanism=settings.mechanism,
         server_rate=settings.server_rate,
         average_last=settings.average_last,
+        n_dropouts=settings.dropouts,
+        n_colluders=settings.colluders,
+        secure_aggregation=settings.secure_aggregation,
     )
 
 

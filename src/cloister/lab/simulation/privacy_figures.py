@@ -12,7 +12,8 @@ from cloister.federate.private_fpdgd import PrivateFPDGD
 __all__ = ["privacy_figures"]
 
 _AGAINST: Final = {
-    "gaussian": "whoever sees the rankers of all rounds and does not know who took part",
+    "gaussian": "whoever sees the rankers of all rounds and knows neither who took part nor how "
+    "many",
     "tree": "whoever sees the rankers of all rounds, but not the server, which sees exact sums",
 }
 
@@ -48,7 +49,9 @@ def _of_private_training(learner: PrivateFPDGD) -> dict[str, Any]:
     }
     of_server = learner.epsilon_of_server()
     if of_server is not None:
-        figures["epsilon_of_server"] = of_server
+        figures["epsilon_of_server_if_sums_are_secure"] = of_server
+    if learner.privacy.in_shares:
+        figures["failed_rounds"] = learner.n_failed_rounds
     return figures
 
 
@@ -57,12 +60,13 @@ def _of_paper_noise(learner: FPDGD) -> dict[str, Any]:
     if noise is None:
         return {}
     guarantee = noise.guarantee(
-        n_parameters=learner.ranker.settings.n_parameters, n_rounds=learner.n_rounds
+        n_parameters=learner.ranker.settings.n_parameters, n_rounds=learner.most_turns
     )
     return {
         "epsilon": guarantee.of_the_training,
         "epsilon_of_a_round": guarantee.of_a_round,
         "epsilon_of_a_message": float("inf"),
         "epsilon_claimed": guarantee.claimed,
+        "most_turns_of_a_client": learner.most_turns,
         "epsilon_against": "a server that sees the sum of all clients only",
     }

@@ -94,6 +94,9 @@ class SimulationSettings(Settings):
     clip_norm, mechanism, server_rate, average_last
         Of private training: the longest update of a client, independent noise a round or DP-FTRL's
         tree, what the mean update is multiplied by, and how many last models are averaged.
+    dropouts, colluders, secure_aggregation
+        Of private training: noise in shares that bear so many dropouts and colluders a round, and
+        sums that are truly formed by secure aggregation (slow).
     paper_epsilon, paper_sensitivity, paper_clip
         The thesis's noise, which does not give what it claims; none unless an epsilon is given
         (:class:`cloister.federate.paper_laplace.PaperLaplaceNoise`).
@@ -152,6 +155,9 @@ class SimulationSettings(Settings):
     mechanism: Literal["gaussian", "tree"] = "gaussian"
     server_rate: float = Field(default=1.0, gt=0)
     average_last: int = Field(default=1, ge=1)
+    dropouts: int = Field(default=0, ge=0)
+    colluders: int = Field(default=0, ge=0)
+    secure_aggregation: bool = False
     paper_epsilon: float | None = Field(default=None, gt=0)
     paper_sensitivity: float = Field(default=3.0, gt=0)
     paper_clip: Literal["half", "whole"] = "half"
@@ -180,6 +186,13 @@ class SimulationSettings(Settings):
             raise ValueError("paper_epsilon needs the method fpdgd")
         if self.epsilon and (self.method != "fpdgd" or self.private_layer or self.paper_epsilon):
             raise ValueError("epsilon needs the method fpdgd, no private layer, no paper_epsilon")
+        if self.epsilon and (self.share_data or self.normalise.startswith("global")):
+            raise ValueError(
+                "epsilon covers what clients keep: share_data gives queries away, and a global "
+                "normalisation looks at everybody's"
+            )
+        if self.epsilon is None and (self.secure_aggregation or self.dropouts or self.colluders):
+            raise ValueError("secure_aggregation, dropouts and colluders go with epsilon")
         if self.keep_probability < 1 and self.method != "es":
             raise ValueError("keep_probability protects rewards of the method es only")
         if self.precision == "half" and self.ranker == "mlp":

@@ -41,7 +41,8 @@ SYSTEMS: Final[dict[str, dict[str, Any]]] = {
 }
 EPSILON_OF_TRAINING: Final = Quantity("true epsilon", lambda run: run.at_end("epsilon"))
 EPSILON_OF_SERVER: Final = Quantity(
-    "epsilon against a server that knows who took part", lambda run: run.at_end("epsilon_of_server")
+    "epsilon against a server that knows who took part, if sums are secure",
+    lambda run: run.at_end("epsilon_of_server_if_sums_are_secure"),
 )
 
 
