@@ -17,8 +17,10 @@ from cloister.adversary.distinguishing import (
 )
 from cloister.core.errors import DataError, SettingsError
 from cloister.core.random import stream
-from cloister.privacy.accounting import composed_epsilon
+from cloister.privacy.accounting import composed_epsilon, losses_of
+from cloister.privacy.level import Level
 from cloister.privacy.loss import Loss
+from cloister.privacy.release import GaussianRelease
 
 
 def exact_limits(k: int, n: int, risk: float) -> tuple[float, float]:
@@ -207,3 +209,14 @@ def test_a_sampled_ratio_beyond_all_exponents_is_a_number() -> None:
     far = normal_log_ratio([1e6, -1e6], 1.0, 0.01, sampling_rate=0.25)
     plain = normal_log_ratio(1e6, 1.0, 0.01)
     assert far == pytest.approx([plain + math.log(0.25), math.log(0.75)])
+
+
+def test_a_part_of_a_unit_can_turn_the_whole_unit_round() -> None:
+    # A user's clipped sum of gradients: {-3, +6} gives +1, and without the second it is -1.
+    release = GaussianRelease(level="user", sigma=1.0, sensitivity=1.0)
+    rng = np.random.default_rng(1)
+    first, second = rng.normal(-1, 1, 200_000), rng.normal(1, 1, 200_000)
+    shown = epsilon_lower_bound(first, second, delta=1e-6).epsilon
+    of_user = composed_epsilon(losses_of([release], Level.USER), 1e-6).epsilon
+    of_interaction = composed_epsilon(losses_of([release], Level.INTERACTION), 1e-6).epsilon
+    assert of_user < shown < of_interaction

@@ -98,7 +98,7 @@ class UpdateProtection(Settings):
                 f"an update is a vector of {self.n_values} numbers (given: shape {given.shape})",
                 where="update",
             )
-        short = clipped(given.astype(np.float64), self.clip_norm)
+        short = clipped(given, self.clip_norm).astype(np.float64)
         steps: NDArray[np.int64] = np.trunc(np.ldexp(short, self.scale_bits)).astype(np.int64)
         return steps + self.shares.draw_share(self.n_values, source)
 
