@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from cloister.core.errors import DataError, SettingsError
+from cloister.core.errors import BudgetExceeded, DataError, SettingsError
 from cloister.federate.protected_update import UpdateProtection
 from cloister.federate.secure_sum import secure_sum
 from cloister.privacy.accounting import composed_epsilon, losses_of
+from cloister.privacy.ledger.ledger import Ledger
+from cloister.privacy.ledger.limits import Limit
 from cloister.privacy.level import Level
 from cloister.privacy.mechanisms.secure_noise import SecureNoise
 from cloister.privacy.mechanisms.simulated_noise import SimulatedNoise
-from cloister.privacy.release import DiscreteGaussianRelease, GaussianRelease
+from cloister.privacy.release import DiscreteGaussianRelease, GaussianRelease, Release
 from cloister.privacy.secure_aggregation.client import Stage
 from cloister.privacy.secure_aggregation.errors import AggregationFailed
 
@@ -144,3 +147,33 @@ def test_a_longer_update_counts_as_its_clipped_self() -> None:
     updates = {f"c{i}": np.array([300.0, 400.0, 0.0]) for i in range(5)}
     total = secure_sum(updates, agreed(), simulated())
     np.testing.assert_allclose(total.values, [1.5, 2.0, 0.0], atol=0.02)
+
+
+def test_a_client_over_its_limit_stays_away_and_others_go_on(tmp_path: Path) -> None:
+    protection = agreed(sigma=2.0, min_survivors=4)
+    updates = {f"c{i}": np.full(3, 0.1) for i in range(6)}
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        ledger.set_limit("c3", Limit(epsilon=1.3, delta=1e-6), purpose="one round at most")
+
+        def record(client: str, release: Release) -> None:
+            ledger.release(release, b"", party_id=client, recipient="server", purpose="a round")
+
+        taking_part = [
+            secure_sum(updates, protection, SecureNoise(), record=record).client_ids
+            for _ in range(2)
+        ]
+        counts = {name: len(ledger.pending(party_id=name)) for name in updates}
+        spent = ledger.cost("c3", delta=1e-6).epsilon
+    assert "c3" in taking_part[0]
+    assert set(updates) - set(taking_part[1]) == {"c3"}
+    assert counts == dict.fromkeys(updates, 2) | {"c3": 1}
+    assert 1 < spent <= 1.3
+
+
+def test_nothing_is_formed_where_too_many_stay_away() -> None:
+    def refuse(client: str, release: Release) -> None:
+        raise BudgetExceeded("spent", where=client)
+
+    updates = {f"c{i}": np.zeros(3) for i in range(6)}
+    with pytest.raises(DataError, match="0 clients came"):
+        secure_sum(updates, agreed(), simulated(), record=refuse)

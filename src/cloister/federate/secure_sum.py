@@ -1,21 +1,22 @@
 """A sum of clients' updates that shows no single one: protection, then secure aggregation.
 
-Here all clients live in one process, and every message of the protocol is made and read: what an
-engine would carry between machines, without the network.
+Here all clients live in one process: what an engine would carry between machines, without the
+network.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cloister.core.errors import DataError
+from cloister.core.errors import BudgetExceeded, DataError
 from cloister.federate.protected_update import UpdateProtection
 from cloister.privacy.identity import SigningIdentity
 from cloister.privacy.mechanisms.noise_source import NoiseSource
+from cloister.privacy.release import Release
 from cloister.privacy.secure_aggregation.client import Stage
 from cloister.privacy.secure_aggregation.in_process import run_round
 from cloister.privacy.secure_aggregation.session import Session
@@ -36,6 +37,7 @@ def secure_sum(
     source: NoiseSource,
     *,
     min_survivors: int | None = None,
+    record: Callable[[str, Release], None] | None = None,
     identities: Mapping[str, SigningIdentity] | None = None,
     dropouts: Mapping[str, Stage] | None = None,
 ) -> SecureTotal:
@@ -52,6 +54,10 @@ def secure_sum(
     min_survivors
         A sum of fewer is not formed: at least what the protection asks for, which is used unless
         more is given. The closer to the number of clients, the more colluders the protocol bears.
+    record
+        Told of each client and of what it is about to release to the server, which knows who
+        takes part, before the client joins. A client for which it raises `BudgetExceeded` stays
+        away. What is recorded stays so if the sum is never formed.
     identities
         Long-term keys by client; new ones unless given.
     dropouts
@@ -68,15 +74,17 @@ def secure_sum(
     ([0.4, -0.8], 4)
     """
     least = max(protection.min_survivors, min_survivors or 0)
-    if len(updates) < least:
+    release = protection.release(simulated=source.simulated)
+    joining = [name for name in updates if record is None or _allowed(record, name, release)]
+    if len(joining) < least:
         raise DataError(
-            f"{len(updates)} clients came and {least} are needed to hide in",
+            f"{len(joining)} clients came and {least} are needed to hide in",
             where="secure sum",
             remedy="wait for more clients, or agree on fewer",
         )
-    keys = identities or {client: SigningIdentity.generate() for client in updates}
+    keys = identities or {client: SigningIdentity.generate() for client in joining}
     session = Session.new(
-        updates,
+        joining,
         n_values=protection.n_values,
         fixed_point=protection.fixed_point,
         min_survivors=least,
@@ -90,3 +98,11 @@ def secure_sum(
     n = len(found.client_ids)
     total = protection.fixed_point.decode_counts(found.total, n_clients=n)
     return SecureTotal(protection.decoded(total), found.client_ids)
+
+
+def _allowed(record: Callable[[str, Release], None], client: str, release: Release) -> bool:
+    try:
+        record(client, release)
+    except BudgetExceeded:
+        return False
+    return True

@@ -32,13 +32,9 @@ QUICK: Final = (200, 1_000, 100_000)
 PAPER: Final = {"paper_epsilon": EPSILON, "paper_sensitivity": 5.0}  # thesis section 3.2.4
 TRUE: Final = {"epsilon": EPSILON, "delta": DELTA}
 THESIS: Final = "thesis, claimed 4.5"
-SYSTEMS: Final[dict[str, dict[str, Any]]] = {
-    "no noise": {},
-    "user-level 4.5": TRUE,
-    "user-level 4.5, delta 1e-8": TRUE | {"delta": 1e-8},
-    "DP-FTRL 4.5": TRUE | {"mechanism": "tree"},
-    THESIS: PAPER,
-}
+PLAIN: Final = "no noise"
+PRIVATE: Final = "user-level 4.5"
+OTHERS: Final = ("user-level 4.5 in shares", "user-level 4.5, delta 1e-8", "DP-FTRL 4.5", THESIS)
 EPSILON_OF_TRAINING: Final = Quantity("true epsilon", lambda run: run.at_end("epsilon"))
 EPSILON_OF_SERVER: Final = Quantity(
     "epsilon against a server that knows who took part, if sums are secure",
@@ -63,9 +59,21 @@ def private_training(size: Size, data: Collections) -> Figure:
     )
 
 
+def _systems(n_clients: int) -> dict[str, dict[str, Any]]:
+    """Return the systems; shares bear a tenth of dropouts and a twentieth of colluders."""
+    n = min(n_clients, PARTICIPANTS)
+    others: tuple[dict[str, Any], ...] = (
+        TRUE | {"dropouts": n // 10, "colluders": n // 20},
+        TRUE | {"delta": 1e-8},
+        TRUE | {"mechanism": "tree"},
+        PAPER,
+    )
+    return {PLAIN: {}, PRIVATE: TRUE} | dict(zip(OTHERS, others, strict=True))
+
+
 def _part(ground: Ground, n_clients: int) -> Part:
     return ground.part(
-        [{"name": name} | settings for name, settings in SYSTEMS.items()],
+        [{"name": name} | settings for name, settings in _systems(n_clients).items()],
         rounds=ROUNDS,
         clicks=TWO_CLICKS,
         name=f"{ground.collection.name}, {n_clients:,} clients",
@@ -92,7 +100,7 @@ def _claims(part: str) -> list[Claim]:
         alone(
             "what the busiest client reveals to the server",
             part=part,
-            system="user-level 4.5",
+            system=PRIVATE,
             quantity=EPSILON_OF_SERVER,
             beyond=True,
         )
@@ -101,20 +109,18 @@ def _claims(part: str) -> list[Claim]:
 
 
 def _costs(part: str, click: str) -> list[Claim]:
-    plain = "no noise"
     cheap = f"epsilon 4.5 costs at most {LOSS:g}"
     shared: dict[str, Any] = {"part": part, "click": click}
-    claims = [alone("without protection", system=plain, quantity=NDCG, beyond=True, **shared)]
+    claims = [alone("without protection", system=PLAIN, quantity=NDCG, beyond=True, **shared)]
     claims += [
         versus(
             cheap,
             system=system,
-            baseline=plain,
+            baseline=PLAIN,
             expects=Above(-LOSS),
             beyond=system != THESIS,
             **shared,
         )
-        for system in SYSTEMS
-        if system != plain
+        for system in (PRIVATE, *OTHERS)
     ]
     return claims
