@@ -5,7 +5,10 @@ import functools
 import pytest
 
 from app.outcome import Run
+from cloister.adversary.audit import AuditSettings
 from cloister.adversary.audits import SUBJECTS
+from cloister.app import attack_command
+from cloister.core.errors import CloisterError
 
 
 @pytest.fixture
@@ -79,8 +82,29 @@ def test_a_wrong_name_is_answered_with_the_right_ones(run: Run) -> None:
         assert name in outcome.err
 
 
-@pytest.mark.parametrize("wrong", [("--epsilon", "0"), ("--delta", "2"), ("--confidence", "1")])
-def test_values_out_of_range_say_so(run: Run, wrong: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (("--epsilon", "0"), "above 0"),
+        (("--epsilon", "inf"), "above 0"),
+        (("--epsilon", "nan"), "above 0"),
+        (("--delta", "0"), "between 0 and 1"),
+        (("--delta", "2"), "between 0 and 1"),
+        (("--confidence", "1"), "between 0 and 1"),
+        (("--rounds", "10001"), "10000"),
+        (("--trials", "100000001"), "100000000"),
+    ],
+)
+def test_values_out_of_range_say_so(run: Run, wrong: tuple[str, str], said: str) -> None:
     outcome = run(*wrong, "--json")
-    assert outcome.code == 1
-    assert wrong[0].strip("-") in outcome.json["error"]
+    assert outcome.code == 2
+    assert wrong[0] in outcome.json["error"]
+    assert said in outcome.json["error"]
+
+
+@pytest.mark.parametrize("field", ["n_trials", "n_rounds"])
+def test_the_command_allows_as_much_as_the_settings(field: str) -> None:
+    most = {"n_trials": attack_command.MOST_TRIALS, "n_rounds": attack_command.MOST_ROUNDS}[field]
+    AuditSettings(**{field: most})
+    with pytest.raises(CloisterError):
+        AuditSettings(**{field: most + 1})

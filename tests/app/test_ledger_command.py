@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from app.outcome import Run
 from cloister.privacy.accounting import composed_epsilon, losses_of
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.ledger.limits import Limit
+from cloister.privacy.level import Level
 from cloister.privacy.release import GaussianRelease, LaplaceRelease, UnprotectedRelease
 
 NOISY = GaussianRelease(level="user", sigma=2.0, sensitivity=1.0)
@@ -66,7 +69,7 @@ def test_show_tells_people_the_same(call: Run, address: str) -> None:
 def test_show_takes_a_party_a_delta_and_a_level(call: Run, address: str) -> None:
     arguments = ("--party", "clinic", "--delta", "1e-3", "--level", "token", "--ledger", address)
     shown = call("ledger", "show", *arguments, "--json").json
-    epsilon = composed_epsilon(losses_of([NOISY] * 2), 1e-3).epsilon
+    epsilon = composed_epsilon(losses_of([NOISY] * 2, Level.TOKEN), 1e-3).epsilon
     assert shown["epsilon"] == {"clinic": epsilon}
     assert shown["parties"]["clinic"]["level"] == "token"
     assert [day["releases"] for day in shown["days"]][-1] == 2
@@ -145,7 +148,9 @@ def test_a_limit_is_set_recorded_and_taken_away(call: Run, tmp_path: Path) -> No
         (("limit", "clinic", "--epsilon", "-1"), 2, "at least 0"),
         (("limit", "clinic", "--epsilon", "much"), 2, "at least 0"),
         (("limit", "clinic", "--epsilon", "nan"), 2, "at least 0"),
-        (("limit", "two words", "--epsilon", "1"), 1, "an id has"),
+        (("limit", "two words", "--epsilon", "1"), 2, "an id has"),
+        (("limit", "clinic", "--epsilon", "1", "--purpose", "a\nb"), 2, "printable"),
+        (("show", "--party", "two words"), 2, "an id has"),
         (("limit", "clinic", "--epsilon", "1", "--delta", "1"), 2, "between 0 and 1"),
     ],
 )
@@ -173,3 +178,59 @@ def test_without_a_choice_the_ledger_is_in_the_users_data_folder(
     monkeypatch.delenv("CLOISTER_LEDGER", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert str(tmp_path / "cloister" / "ledger.db") in call("ledger", "show").err
+
+
+@pytest.mark.parametrize("wrong", [("two words",), ("clinic", "--purpose", "a\nb")])
+def test_a_limit_that_cannot_be_recorded_leaves_nothing_behind(
+    call: Run, tmp_path: Path, wrong: tuple[str, ...]
+) -> None:
+    at = ("--epsilon", "1", "--new", "--ledger", str(tmp_path / "new" / "ledger.db"))
+    assert call("ledger", "limit", *wrong, *at).code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_ledger_without_limits_is_made_by_asking_for_none(call: Run, tmp_path: Path) -> None:
+    at = ("--ledger", str(tmp_path / "ledger.db"))
+    made = call("ledger", "limit", "clinic", "--epsilon", "none", "--new", *at)
+    assert made.code == 0
+    assert "clinic: no limit" in made.out
+    assert call("ledger", "show", "--json", *at).json["limit"] == {"clinic": None}
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [("visit (place TEXT)", "no ledger in"), ("cloister_ledger_entry (x TEXT)", "other columns")],
+)
+@pytest.mark.parametrize("command", ["show", "check", "export", "limit"])
+def test_a_foreign_database_is_left_as_it_was(
+    call: Run, tmp_path: Path, table: str, said: str, command: str
+) -> None:
+    path = tmp_path / "foreign.db"
+    foreign = sqlite3.connect(path)
+    foreign.execute(f"CREATE TABLE {table}")
+    foreign.commit()
+    foreign.close()
+    before = path.read_bytes()
+    more = {"export": (str(tmp_path / "out"),), "limit": ("clinic", "--epsilon", "1")}
+    outcome = call("ledger", command, *more.get(command, ()), "--ledger", str(path))
+    assert outcome.code == 1
+    assert said in outcome.err
+    assert "cloister ledger limit PARTY" in outcome.err or said == "other columns"
+    assert [path.name for path in tmp_path.iterdir()] == ["foreign.db"]
+    assert path.read_bytes() == before
+
+
+def test_a_text_that_looks_like_a_formula_is_none_in_csv(call: Run, tmp_path: Path) -> None:
+    path = str(tmp_path / "ledger.db")
+    formula = "=HYPERLINK(A1)"
+    with Ledger.open(path) as ledger:
+        ledger.release(NOISY, b"1", party_id="+49", recipient="@hub", purpose=formula)
+    out = tmp_path / "out.csv"
+    call("ledger", "export", "--format", "csv", str(out), "--ledger", path)
+    with out.open(newline="") as stream:
+        (row,) = csv.DictReader(stream)
+    assert (row["party_id"], row["recipient"], row["purpose"]) == ("'+49", "'@hub", f"'{formula}")
+    assert (row["number"], row["kind"]) == ("1", "release")
+    call("ledger", "export", str(out), "--ledger", path)
+    (entry,) = json.loads(out.read_text())["entries"]
+    assert (entry["party_id"], entry["purpose"]) == ("+49", formula)

@@ -244,6 +244,8 @@ def test_a_docstring_without_parameters_documents_nothing() -> None:
 
 def test_every_round_of_a_run_is_on_the_ledger(run: Run, tmp_path: Path) -> None:
     ledger = str(tmp_path / "ledger.db")
+    with Ledger.open(ledger):
+        pass
     sizes = ("--data", WORLD, "--clients", "200", "--participants", "20", "--rounds", "5")
     done = run(*sizes, "--epsilon", "2", "--delta", "1e-4", "--ledger", ledger, "--json").json
     with Ledger.open(ledger, create=False) as kept:
@@ -274,3 +276,28 @@ def test_a_ledger_is_refused_where_nothing_is_released_or_runs_are_many(
     assert outcome.code == 2
     assert "a ledger goes with one run of a federation" in outcome.json["error"]
     assert not (tmp_path / "l.db").exists()
+
+
+def test_a_ledger_that_is_missing_is_an_error_and_is_not_made(run: Run, tmp_path: Path) -> None:
+    ledger = tmp_path / "typo.db"
+    outcome = run(*SMALL, "--epsilon", "2", "--delta", "1e-4", "--ledger", str(ledger), "--json")
+    assert outcome.code == 1
+    assert "there is no ledger here" in outcome.json["error"]
+    assert "cloister ledger limit PARTY --epsilon E --new" in outcome.json["remedy"]
+    assert not ledger.exists()
+
+
+def test_a_party_that_no_ledger_could_name_is_wrong_usage(run: Run, tmp_path: Path) -> None:
+    at = ("--ledger", str(tmp_path / "ledger.db"), "--party", "two words", "--json")
+    outcome = run(*SMALL, "--epsilon", "2", "--delta", "1e-4", *at)
+    assert outcome.code == 2
+    assert "--party 'two words'" in outcome.json["error"]
+
+
+def test_a_party_without_a_limit_is_pointed_out(run: Run, tmp_path: Path) -> None:
+    ledger = str(tmp_path / "ledger.db")
+    with Ledger.open(ledger) as made:
+        made.set_limit("other", Limit(epsilon=1.0, delta=1e-4), purpose="test")
+    outcome = run(*SMALL, "--ledger", ledger)
+    assert outcome.code == 0
+    assert "no limit for simulated-client" in " ".join(outcome.err.split())

@@ -68,7 +68,7 @@ class Pair:
         return self.bob.receiver.open_without_replay_check(envelope).content
 
 
-def open_database(folder: Path) -> Database:
-    database = Database.open(folder / "bob.db")
+def open_database(address: str | Path) -> Database:
+    database = Database.open(address)
     database.migrate(Receiver.schema)
     return database

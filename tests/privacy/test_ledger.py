@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+import sqlite3
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from cloister.core.errors import BudgetExceeded, NotFound, SettingsError
+from cloister.core.errors import BudgetExceeded, NotFound, SettingsError, StoreError
 from cloister.privacy.accounting import composed_epsilon, losses_of
+from cloister.privacy.ledger import spending, writing
 from cloister.privacy.ledger.entry import BEGINNING, Head
 from cloister.privacy.ledger.history import history
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.ledger.limits import Limit
 from cloister.privacy.ledger.statement import overview
 from cloister.privacy.level import Level
+from cloister.privacy.loss import Loss
 from cloister.privacy.release import (
     GaussianRelease,
     LaplaceRelease,
@@ -247,7 +254,7 @@ def test_claims_stand_beside_what_holds(ledger: Ledger) -> None:
 
 
 def test_a_statement_speaks_of_the_limits_own_delta_and_level(ledger: Ledger) -> None:
-    ledger.set_limit("clinic", Limit(epsilon=3, delta=1e-4, level="token"), purpose="test")
+    ledger.set_limit("clinic", Limit(epsilon=5, delta=1e-4, level="token"), purpose="test")
     record(ledger, NOISY)
     record(ledger, NOISY, party_id="other")
     first, second = overview(ledger).statements
@@ -365,3 +372,197 @@ def test_times_are_of_the_clock_in_utc(ledger: Ledger) -> None:
     ledger.release(NOISY, b"", **TO_HUB)
     recorded = datetime.fromisoformat(ledger.entries()[0].recorded_at)
     assert before <= recorded <= datetime.now(UTC)
+
+
+# --- limits are checked before the transaction
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, works: list[Callable[[], object]]) -> None:
+    """Let each of these happen while the cost of the next release is being worked out."""
+    true_check = writing.refuse_beyond
+
+    def check(*args: object) -> None:
+        true_check(*args)  # type: ignore[arg-type]
+        if works:
+            works.pop(0)()
+
+    monkeypatch.setattr(writing, "refuse_beyond", check)
+
+
+def test_others_can_write_while_a_cost_is_worked_out(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger.set_limit("clinic", Limit(epsilon=3.0, delta=1e-6), purpose="test")
+    other = TO_HUB | {"party_id": "other"}
+    meanwhile(monkeypatch, [lambda: ledger.release(NOISY, b"between", **other)])
+    ledger.release(NOISY, b"slow", **TO_HUB)
+    assert [entry.party_id for entry in ledger.pending()] == ["other", "clinic"]
+
+
+def test_an_account_that_changed_meanwhile_is_checked_again(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger.set_limit("clinic", Limit(epsilon=3.0, delta=1e-6), purpose="test")
+    meanwhile(monkeypatch, [lambda: record(ledger, NOISY)])
+    with pytest.raises(BudgetExceeded):
+        ledger.release(NOISY, b"second", **TO_HUB)
+    assert len(ledger.pending()) == 1
+    ledger.set_limit("clinic", Limit(epsilon=9.0, delta=1e-6), purpose="test")
+    tight = Limit(epsilon=1.0, delta=1e-6)
+    meanwhile(monkeypatch, [lambda: ledger.set_limit("clinic", tight, purpose="less")])
+    with pytest.raises(BudgetExceeded, match="of 1 "):
+        ledger.release(NOISY, b"third", **TO_HUB)
+    assert len(ledger.pending()) == 1
+
+
+def test_a_release_passes_however_often_its_account_changes(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger.set_limit("clinic", Limit(epsilon=100.0, delta=1e-6), purpose="test")
+    n_changes = 3
+    # record() checks too: each change is followed by a check in which nothing happens.
+    works: list[Callable[[], object]] = []
+    for _ in range(n_changes):
+        works += [lambda: record(ledger, NOISY), lambda: None]
+    meanwhile(monkeypatch, works)
+    receipt = ledger.release(NOISY, b"last", **TO_HUB)
+    assert works == []
+    assert receipt.number == n_changes + 2
+
+
+def test_writing_inside_a_payload_function_is_refused_at_once(ledger: Ledger, address: str) -> None:
+    waiting = ledger.release(NOISY, b"", **TO_HUB).number
+    with Ledger.open(address) as same:
+        for work in (
+            lambda: ledger.release(NOISY, b"", **TO_HUB),
+            lambda: same.release(NOISY, b"", **TO_HUB),
+            lambda: ledger.set_limit("clinic", None, purpose="test"),
+            lambda: ledger.delivered(waiting),
+        ):
+
+            def draw(_connection: sa.Connection, work: Callable[[], object] = work) -> bytes:
+                work()
+                return b""
+
+            with pytest.raises(StoreError, match=r"middle of a release.* use release_in"):
+                ledger.release(NOISY, draw, **TO_HUB)
+    assert [entry.number for entry in ledger.pending()] == [waiting]
+    ledger.release(NOISY, b"", **TO_HUB)  # and the next one passes
+
+
+NOISES = st.dictionaries(
+    st.builds(
+        Loss, st.just("gaussian"), st.floats(0.3, 50), sampling_rate=st.sampled_from((0.1, 1.0))
+    ),
+    st.integers(1, 5),
+    min_size=1,
+    max_size=12,
+)
+
+
+@settings(max_examples=15, deadline=None)
+@given(NOISES)
+def test_noises_rounded_down_cost_a_little_more_and_never_less(losses: dict[Loss, int]) -> None:
+    fewer = spending._with_fewer_noises(Counter(losses))
+    assert sum(fewer.values()) == sum(losses.values())
+    true = composed_epsilon(losses, 1e-6, method="rdp").epsilon
+    rounded = composed_epsilon(fewer, 1e-6, method="rdp").epsilon
+    assert true <= rounded * (1 + 1e-9) <= true * 1.1
+    for loss in losses:
+        below = [one.noise for one in fewer if one.noise <= loss.noise]
+        assert max(below) >= loss.noise / 1.0201
+
+
+def test_many_different_releases_are_let_in_up_to_the_limit_and_not_beyond() -> None:
+    losses = Counter({Loss("gaussian", 8 + i / 10, sampling_rate=0.1): 1 for i in range(10)})
+    exact = composed_epsilon(losses, 1e-6).epsilon
+    assert exact < composed_epsilon(losses, 1e-6, method="rdp").epsilon
+    for factor in (0.99, 0.9999, 1.0, 1.0001, 1.03):
+        limit = Limit(epsilon=exact * factor, delta=1e-6)
+        cost = spending.cost_to_compare(limit, losses).epsilon
+        assert cost >= exact
+        assert (cost <= limit.epsilon) == (factor >= 1)
+
+
+@pytest.mark.parametrize(
+    "payload", [bytearray(b"abcdefgh"), memoryview(array("I", b"abcdefgh")), b"abcdefgh"]
+)
+def test_any_object_that_holds_bytes_is_a_payload(ledger: Ledger, payload: bytearray) -> None:
+    receipt = ledger.release(NOISY, payload, **TO_HUB)
+    drawn = ledger.release(NOISY, lambda _: payload, **TO_HUB)  # type: ignore[arg-type, return-value]
+    assert ledger.payload(receipt.number) == ledger.payload(drawn.number) == b"abcdefgh"
+    assert receipt.size_bytes == drawn.size_bytes == 8
+
+
+@pytest.mark.parametrize("payload", ["text", None, 5, lambda _: "text"])
+def test_what_holds_no_bytes_is_no_payload(ledger: Ledger, payload: bytes) -> None:
+    with pytest.raises(SettingsError, match="payload: bytes are needed"):
+        ledger.release(NOISY, payload, **TO_HUB)
+    assert ledger.head().number == 0
+
+
+# --- looking changes nothing
+
+
+def content_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("journal_mode", ["delete", "wal"])
+def test_a_foreign_database_is_not_changed_by_a_look(tmp_path: Path, journal_mode: str) -> None:
+    path = tmp_path / "a file?.db"
+    foreign = sqlite3.connect(path)
+    foreign.execute(f"PRAGMA journal_mode = {journal_mode}")
+    foreign.execute("CREATE TABLE visit (place TEXT)")
+    foreign.commit()
+    foreign.close()
+    before = content_of(tmp_path)
+    for look in (lambda: Ledger.open(path, create=False), lambda: Ledger.reading(path).__enter__()):
+        with pytest.raises(NotFound, match="no ledger in this database"):
+            look()
+    assert content_of(tmp_path) == before
+
+
+@pytest.mark.parametrize("create", [True, False])
+def test_tables_of_somebody_else_are_not_taken_for_a_ledger(tmp_path: Path, create: bool) -> None:
+    foreign = sqlite3.connect(tmp_path / "x.db")
+    foreign.execute("CREATE TABLE cloister_ledger_entry (number INTEGER, hash TEXT)")
+    foreign.commit()
+    foreign.close()
+    before = content_of(tmp_path)
+    with pytest.raises(StoreError, match="other columns than a ledger's"):
+        Ledger.open(tmp_path / "x.db", create=create)
+    assert content_of(tmp_path) == before
+
+
+def test_a_ledger_that_may_only_be_read_is_read_as_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "ledger.db"
+    with Ledger.open(path) as ledger:
+        ledger.release(NOISY, b"x", **TO_HUB)
+    before = content_of(tmp_path)
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with Ledger.reading(path) as seen:
+        assert [entry.party_id for entry in seen.entries()] == ["clinic"]
+        with pytest.raises(StoreError, match="read-only"):
+            seen.release(NOISY, b"y", **TO_HUB)
+    assert content_of(tmp_path) == before
+    with Ledger.open(path) as writer:  # beside a writer, of whom it sees each commit
+        writer.release(NOISY, b"y", **TO_HUB)
+        with Ledger.reading(path) as seen:
+            assert len(seen.entries()) == 2
+            writer.release(NOISY, b"z", **TO_HUB)
+            assert len(seen.entries()) == 3
+
+
+def test_a_ledger_that_changes_while_it_is_read_as_it_lies_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "ledger.db"
+    with Ledger.open(path) as ledger:
+        ledger.release(NOISY, b"x", **TO_HUB)
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(StoreError, match="changed while it was read"), Ledger.reading(path):  # noqa: SIM117
+        with Ledger.open(path) as writer:
+            writer.release(NOISY, b"y", **TO_HUB)

@@ -4,6 +4,7 @@ import os
 import pickle
 import struct
 import warnings
+from array import array
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -147,6 +148,24 @@ def test_any_bytes_are_refused(noise: bytes) -> None:
     for envelope in (noise, b"CLSE\x01" + noise):
         with pytest.raises(MessageRefused):
             PAIR.opened(envelope)
+
+
+@pytest.mark.parametrize("kind", [bytearray, memoryview])
+def test_any_object_that_holds_bytes_is_sealed_and_opened(kind: type[bytearray]) -> None:
+    assert PAIR.opened(kind(PAIR.ann.sender.seal("bob", "t", kind(b"hi")))) == b"hi"
+    wide = memoryview(array("I", b"12345678"))
+    assert PAIR.opened(PAIR.ann.sender.seal("bob", "t", wide)) == b"12345678"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrong", ["text", None, 5])
+def test_what_holds_no_bytes_is_refused_before_a_number_is_spent(wrong: bytes) -> None:
+    pair = Pair()
+    first = Envelope.parse(pair.sealed()).number
+    with pytest.raises(SettingsError, match="bytes are needed"):
+        pair.ann.sender.seal("bob", "t", wrong)
+    with pytest.raises(SettingsError, match="bytes are needed"):
+        pair.opened(wrong)
+    assert Envelope.parse(pair.sealed()).number == first + 1
 
 
 def test_message_sent_back_to_its_author_is_refused() -> None:

@@ -88,7 +88,7 @@ def test_destroyed_prekey_leaves_nothing_that_opens_its_messages(tmp_path: Path)
     assert any(private in path.read_bytes() for path in folder.glob("prekey-*"))
     assert pair.opened(envelope) == b"content"
     pair.clock.now_s += 3 * DAY_S
-    with open_database(tmp_path) as database, database.transaction() as connection:
+    with open_database(tmp_path / "bob.db") as database, database.transaction() as connection:
         pair.bob.receiver.forget_old(connection)
     assert not list(folder.glob("prekey-*"))
     assert not pair.bob.receiver._sessions

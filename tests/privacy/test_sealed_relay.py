@@ -85,7 +85,7 @@ def test_messages_travel_both_ways_through_a_relay_that_repeats_and_is_shared(
                 pass
             relay.acknowledge(name, delivery.delivery_id)
 
-    with open_database(tmp_path) as database, ThreadPoolExecutor(4) as pool:
+    with open_database(tmp_path / "bob.db") as database, ThreadPoolExecutor(4) as pool:
         list(pool.map(send, range(40)))
         list(pool.map(fetch, ["ann", "bob"] * 10))
     assert sorted(int(m.content) for m in accepted["bob"]) == list(range(40))

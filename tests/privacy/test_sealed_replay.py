@@ -15,13 +15,18 @@ from cloister.privacy.sealed.refusals import MessageRefused, Replayed
 from cloister.privacy.sealed.replay import Window
 from cloister.store.database import Database
 from privacy.sealed_parties import Pair, open_database
+from store import conftest as databases
 
 DAY_S = 86_400
 
 
+server = databases.server
+address = databases.address
+
+
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    with open_database(tmp_path) as database:
+def database(address: str) -> Iterator[Database]:
+    with open_database(address) as database:
         with database.transaction() as connection:
             connection.execute(text("CREATE TABLE done (content TEXT)"))
         yield database
@@ -104,10 +109,10 @@ def test_with_default_settings_no_message_of_a_session_comes_too_late(database: 
 def test_restarted_recipient_refuses_what_it_accepted_before(tmp_path: Path) -> None:
     pair = Pair(tmp_path)
     envelopes = [pair.sealed(b"%d" % i) for i in range(3)]
-    with open_database(tmp_path) as database, database.transaction() as connection:
+    with open_database(tmp_path / "bob.db") as database, database.transaction() as connection:
         pair.bob.receiver.open(connection, envelopes[0])
     pair.bob.restart()
-    with open_database(tmp_path) as database, database.transaction() as connection:
+    with open_database(tmp_path / "bob.db") as database, database.transaction() as connection:
         with pytest.raises(Replayed):
             pair.bob.receiver.open(connection, envelopes[0])
         assert pair.bob.receiver.open(connection, envelopes[2]).content == b"2"
@@ -121,7 +126,7 @@ def die_before_the_commit(pair: Pair, folder: Path, envelope: bytes) -> int:
         child = os.fork()
     if child == 0:
         try:
-            with open_database(folder) as database, database.transaction() as connection:
+            with open_database(folder / "bob.db") as database, database.transaction() as connection:
                 if process(pair, connection, envelope) == b"careful":
                     os._exit(42)
         finally:
@@ -132,11 +137,11 @@ def die_before_the_commit(pair: Pair, folder: Path, envelope: bytes) -> int:
 def test_crash_before_the_commit_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
     pair = Pair(tmp_path)
     envelope = pair.sealed(b"careful")
-    with open_database(tmp_path) as database, database.transaction() as connection:
+    with open_database(tmp_path / "bob.db") as database, database.transaction() as connection:
         connection.execute(text("CREATE TABLE done (content TEXT)"))
     assert die_before_the_commit(pair, tmp_path, envelope) == 42
     pair.bob.restart()
-    with open_database(tmp_path) as database:
+    with open_database(tmp_path / "bob.db") as database:
         assert done(database) == []
         assert sessions(database) == []
         accept(pair, database, envelope)  # the relay delivers it again

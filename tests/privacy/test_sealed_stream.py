@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import io
 import tracemalloc
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -103,7 +104,7 @@ def test_head_that_asks_for_too_much_memory_is_refused(head: bytes) -> None:
 def test_stream_is_accepted_once_and_only_when_it_was_read_to_its_end(tmp_path: Path) -> None:
     pair = Pair(chunk_bytes=64)
     pieces = pieces_of(b"x" * 500, pair)
-    with open_database(tmp_path) as database:
+    with open_database(tmp_path / "bob.db") as database:
         stream = pair.bob.receiver.open_stream(iter(pieces))
         assert (stream.sender, stream.topic) == ("ann", "sketch")
         with database.transaction() as connection, pytest.raises(SettingsError, match="end"):
@@ -123,11 +124,84 @@ def test_truncated_stream_cannot_be_accepted(tmp_path: Path) -> None:
     with pytest.raises(MessageRefused):
         list(stream)
     with (
-        open_database(tmp_path) as database,
+        open_database(tmp_path / "bob.db") as database,
         database.transaction() as connection,
         pytest.raises(SettingsError, match="end"),
     ):
         stream.accept(connection)
+
+
+def test_a_second_look_at_a_truncated_stream_is_refused_and_does_not_finish_it(
+    tmp_path: Path,
+) -> None:
+    pair = Pair(chunk_bytes=64)
+    stream = pair.bob.receiver.open_stream(pieces_of(b"x" * 500, pair)[:4])
+    for _ in range(2):
+        with pytest.raises(MessageRefused):
+            list(stream)
+        assert not stream.finished
+    with (
+        open_database(tmp_path / "bob.db") as database,
+        database.transaction() as connection,
+        pytest.raises(SettingsError, match="end"),
+    ):
+        stream.accept(connection)
+
+
+def test_a_source_that_fails_midway_leaves_the_stream_unfinished() -> None:
+    def failing() -> Iterator[bytes]:
+        yield from pieces_of(b"x" * 500)[:4]
+        raise ConnectionError("the line is down")
+
+    stream = PAIR.bob.receiver.open_stream(failing())
+    with pytest.raises(ConnectionError):
+        list(stream)
+    with pytest.raises(MessageRefused, match="ask for the stream again"):
+        next(stream)
+    assert not stream.finished
+
+
+@given(st.binary(max_size=700), st.lists(st.integers(0, 3), max_size=4))
+def test_a_stream_that_is_peeked_into_goes_on_where_it_stopped(
+    content: bytes, peeks: list[int]
+) -> None:
+    stream = PAIR.bob.receiver.open_stream(pieces_of(content))
+    read = [part for n_parts in peeks for part in islice(iter(stream), n_parts)]
+    read += list(stream)
+    assert b"".join(read) == content
+    assert stream.finished
+
+
+def test_parts_read_by_several_loops_are_the_whole_content() -> None:
+    stream = PAIR.bob.receiver.open_stream(pieces_of(bytes(range(250))))
+    read = [next(iter(stream))]
+    for part in stream:
+        read.append(part)
+        break
+    assert not stream.finished
+    read += list(stream)
+    assert b"".join(read) == bytes(range(250))
+    assert stream.finished
+    assert list(stream) == []
+    assert stream.finished
+
+
+def test_pieces_may_be_any_object_that_holds_bytes() -> None:
+    pieces = pieces_of(b"x" * 300)
+    assert joined([bytearray(piece) for piece in pieces]) == b"x" * 300  # type: ignore[misc]
+    assert joined([memoryview(piece) for piece in pieces]) == b"x" * 300  # type: ignore[misc]
+    with pytest.raises(SettingsError, match="bytes are needed"):
+        joined([*pieces[:2], "text"])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("given_instead", ["text", None])
+def test_a_source_of_no_bytes_is_refused_not_cut_short(given_instead: str | None) -> None:
+    class Wrong(io.BytesIO):
+        def read(self, n_bytes: int | None = -1, /) -> bytes:
+            return super().read(n_bytes) or given_instead  # type: ignore[return-value]
+
+    with pytest.raises(SettingsError, match="bytes are needed"):
+        list(PAIR.ann.sender.seal_stream("bob", "sketch", Wrong(b"x" * 100)))
 
 
 class Zeros(io.RawIOBase):

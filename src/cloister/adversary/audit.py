@@ -28,6 +28,8 @@ Neighbour = Literal[0, 1]
 Advance = Callable[[int, int], None]
 
 BATCH: Final = 10_000  # trials drawn from one random stream
+MOST_TRIALS: Final = 10**8  # their scores are held in memory, 8 bytes each and input
+MOST_ROUNDS: Final = 10_000
 
 
 class AuditSettings(Settings):
@@ -53,10 +55,10 @@ class AuditSettings(Settings):
         and follows no seed.
     """
 
-    epsilon: float | None = Field(default=None, gt=0)
+    epsilon: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     delta: float = Field(default=1e-6, gt=0, lt=1)
-    n_trials: int = Field(default=1_000_000, ge=2)
-    n_rounds: int | None = Field(default=None, ge=1)
+    n_trials: int = Field(default=1_000_000, ge=2, le=MOST_TRIALS)
+    n_rounds: int | None = Field(default=None, ge=1, le=MOST_ROUNDS)
     confidence: float = Field(default=0.99, gt=0, lt=1)
     seed: int = Field(default=1, ge=0)
     secure_noise: bool = False

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -17,6 +18,10 @@ __all__ = ["app"]
 app = typer.Typer(help="Attack the protections, and say what came out.", no_args_is_help=True)
 
 Result = dict[str, Any]
+
+# As in AuditSettings, which is imported late: it needs the packages of numbers.
+MOST_TRIALS: Final = 10**8
+MOST_ROUNDS: Final = 10_000
 
 
 @app.callback()
@@ -66,6 +71,18 @@ def _known_mechanisms(names: list[str] | None) -> list[str] | None:
     return names
 
 
+def _positive(value: float | None) -> float | None:
+    if value is not None and not 0 < value < math.inf:
+        raise typer.BadParameter(f"{value} is no finite number above 0")
+    return value
+
+
+def _probability(value: float) -> float:
+    if not 0 < value < 1:
+        raise typer.BadParameter(f"{value} does not lie between 0 and 1")
+    return value
+
+
 @app.command("distinguish")
 @command_result(_show)
 def distinguish(
@@ -79,14 +96,25 @@ def distinguish(
     ] = None,
     epsilon: Annotated[
         float | None,
-        typer.Option(help="What it is set to, or claims; its own unless given."),
+        typer.Option(
+            help="What it is set to, or claims; its own unless given.", callback=_positive
+        ),
     ] = None,
-    delta: Annotated[float, typer.Option(help="Of the guarantee that is tried.")] = 1e-6,
-    trials: Annotated[int, typer.Option(help="Of each of the two inputs.", min=2)] = 1_000_000,
+    delta: Annotated[
+        float, typer.Option(help="Of the guarantee that is tried.", callback=_probability)
+    ] = 1e-6,
+    trials: Annotated[
+        int, typer.Option(help="Of each of the two inputs.", min=2, max=MOST_TRIALS)
+    ] = 1_000_000,
     rounds: Annotated[
-        int | None, typer.Option(help="Releases seen in a trial; its own unless given.", min=1)
+        int | None,
+        typer.Option(
+            help="Releases seen in a trial; its own unless given.", min=1, max=MOST_ROUNDS
+        ),
     ] = None,
-    confidence: Annotated[float, typer.Option(help="Of each lower bound.")] = 0.99,
+    confidence: Annotated[
+        float, typer.Option(help="Of each lower bound.", callback=_probability)
+    ] = 0.99,
     secure_noise: Annotated[
         bool,
         typer.Option(

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from cloister.app.demo_state import DemoState, StepOutcome
-from cloister.app.recording import recorder
+from cloister.app.recording import READERS, recorder
 from cloister.core.errors import BudgetExceeded
 from cloister.core.random import stream
 from cloister.data.clicks import click_model
@@ -44,8 +44,7 @@ def learn_privately(state: DemoState) -> StepOutcome:
     settings = FpdgdSettings(participants=PARTICIPANTS)
     plain = FPDGD(clients, first, settings=settings, seed=state.seed)
     address = str(state.folder / "ledger.db")
-    with Ledger.open(address) as ledger, recorder(address, PARTY) as record:
-        ledger.set_limit(PARTY, Limit(epsilon=EPSILON, delta=DELTA), purpose="the demo's limit")
+    with _limited_ledger(address) as ledger, recorder(address, PARTY) as record:
         private = PrivateFPDGD(
             clients,
             first,
@@ -59,7 +58,7 @@ def learn_privately(state: DemoState) -> StepOutcome:
             private.step()
         cost = ledger.cost(PARTY, delta=DELTA, simulated=True).epsilon
         n_releases = len(ledger.entries(party_id=PARTY)) - 1  # the first entry is the limit
-        refused = _refusal(private)
+        refused = _refusal(ledger, private)
     quality = [evaluation.measure_one(learner.ranker).ndcg for learner in (plain, private)]
     return StepOutcome(
         {
@@ -79,15 +78,23 @@ def learn_privately(state: DemoState) -> StepOutcome:
             f"the ledger: {n_releases} releases, epsilon {cost:.3f} of {EPSILON:g} spent for a "
             f"user's whole data (delta {DELTA:g}), against readers of all rankers who do not know "
             "who took part",
-            f"one round more is refused: {refused}",
+            f"one release more is refused by the ledger: {refused}",
             "noise of a simulation comes from a seed, and the ledger says so",
         ],
     )
 
 
-def _refusal(learner: PrivateFPDGD) -> str:
+def _limited_ledger(address: str) -> Ledger:
+    ledger = Ledger.open(address)
+    ledger.set_limit(PARTY, Limit(epsilon=EPSILON, delta=DELTA), purpose="the demo's limit")
+    return ledger
+
+
+def _refusal(ledger: Ledger, learner: PrivateFPDGD) -> str:
+    """Ask the ledger for one release more than the limit allows; return its answer."""
+    one_more = learner.release(learner.n_expected)
     try:
-        learner.step()
+        ledger.release(one_more, b"", party_id=PARTY, recipient=READERS, purpose="one too many")
     except BudgetExceeded as error:
         return error.what
     return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -19,6 +19,7 @@ from cloister.app.ledger_output import (
     show_overview,
 )
 from cloister.app.output import JsonFlag, command_result, console
+from cloister.core.errors import SettingsError
 from cloister.privacy.level import Level
 
 if TYPE_CHECKING:
@@ -66,6 +67,25 @@ def _epsilon(text: str) -> float:
     return value
 
 
+def _name(text: str | None) -> str | None:
+    from cloister.privacy.ledger.entry import checked_name
+
+    return None if text is None else _accepted(checked_name, text)
+
+
+def _purpose(text: str) -> str:
+    from cloister.privacy.ledger.entry import checked_purpose
+
+    return _accepted(checked_purpose, text)
+
+
+def _accepted(check: Callable[[str], str], text: str) -> str:
+    try:
+        return check(text)
+    except SettingsError as error:
+        raise typer.BadParameter(error.message) from None
+
+
 LedgerAddress = Annotated[
     str,
     typer.Option(
@@ -92,17 +112,22 @@ LevelOption = Annotated[
 
 
 @contextmanager
-def _opened(address: str, *, create: bool = False) -> Iterator[Ledger]:
+def _read(address: str) -> Iterator[Ledger]:
+    """Open a ledger for looking: no file is changed, and rights to read are enough."""
     from cloister.privacy.ledger.ledger import Ledger
 
-    with console(err=True).status("reading the ledger"), _ledger(Ledger, address, create) as ledger:
+    with console(err=True).status("reading the ledger"), Ledger.reading(address) as ledger:
         yield ledger
 
 
-def _ledger(kind: type[Ledger], address: str, create: bool) -> Ledger:
+@contextmanager
+def _opened(address: str, *, create: bool) -> Iterator[Ledger]:
+    from cloister.privacy.ledger.ledger import Ledger
+
     if create and "://" not in address:
         Path(address).absolute().parent.mkdir(parents=True, exist_ok=True)
-    return kind.open(address, create=create)
+    with Ledger.open(address, create=create) as ledger:
+        yield ledger
 
 
 def _shown(address: str) -> str:
@@ -115,7 +140,7 @@ def _shown(address: str) -> str:
 @command_result(show_overview)
 def show(
     ledger: LedgerAddress,
-    party: Annotated[str | None, typer.Option(help="One party only.")] = None,
+    party: Annotated[str | None, typer.Option(help="One party only.", callback=_name)] = None,
     delta: Delta = None,
     level: LevelOption = None,
     as_json: JsonFlag = False,
@@ -127,7 +152,7 @@ def show(
     """
     from cloister.privacy.ledger.statement import overview
 
-    with _opened(ledger) as opened:
+    with _read(ledger) as opened:
         seen = overview(opened, party_id=party, delta=delta, level=level)
         days = _days(opened, seen.statements[0]) if party else None
     return overview_result(_shown(ledger), seen) | ({"days": days} if party else {})
@@ -157,7 +182,7 @@ def check(
     from cloister.privacy.ledger.check import check_ledger
     from cloister.privacy.ledger.statement import overview
 
-    with _opened(ledger) as opened:
+    with _read(ledger) as opened:
         checked = check_ledger(opened, pinned=head)
         seen = overview(opened)
     return overview_result(_shown(ledger), seen) | {
@@ -182,7 +207,7 @@ def export(
     from cloister.privacy.ledger.export import export_ledger
     from cloister.privacy.ledger.statement import overview
 
-    with _opened(ledger) as opened:
+    with _read(ledger) as opened:
         head = export_ledger(opened, out, file_format=file_format.value)
         seen = overview(opened)
     return overview_result(_shown(ledger), seen) | {
@@ -196,7 +221,7 @@ def export(
 @app.command("limit")
 @command_result(show_limit)
 def limit(
-    party: Annotated[str, typer.Argument(help="Whose limit.")],
+    party: Annotated[str, typer.Argument(help="Whose limit.", callback=_name)],
     ledger: LedgerAddress,
     epsilon: Annotated[
         float,
@@ -210,7 +235,7 @@ def limit(
         float, typer.Option(help="The chance with which that may fail.", callback=_probability)
     ] = 1e-6,
     level: Annotated[Level, typer.Option(help="The unit that is meant.")] = Level.USER,
-    purpose: Annotated[str, typer.Option(help="Why; it is recorded.")] = "",
+    purpose: Annotated[str, typer.Option(help="Why; it is recorded.", callback=_purpose)] = "",
     new: Annotated[bool, typer.Option("--new", help="Make the ledger if it is missing.")] = False,
     as_json: JsonFlag = False,
 ) -> dict[str, Any]:

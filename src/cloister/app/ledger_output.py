@@ -177,7 +177,7 @@ def show_limit(result: Result) -> None:
     """Say what the limit of a party is now."""
     party, now = result["party"], result["parties"][result["party"]]
     if now["limit"] is None:
-        typer.echo(f"{party}: no limit any more")
+        typer.echo(f"{party}: no limit")
         return
     typer.echo(f"{party}: limit {_limit(now)}, spent {_epsilon(now['epsilon'])}")
     if not now["epsilon"] <= now["limit"]:

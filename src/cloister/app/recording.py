@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from cloister.app.output import say
+
 if TYPE_CHECKING:
     from cloister.federate.learner import Recorder
     from cloister.privacy.release import Release
 
-__all__ = ["recorder"]
+__all__ = ["READERS", "recorder"]
 
 READERS: Final = "readers"  # of rankers; each release's note says on what it rests
 
@@ -19,14 +21,17 @@ READERS: Final = "readers"  # of rankers; each release's note says on what it re
 def recorder(address: str | None, party_id: str) -> Iterator[Recorder | None]:
     """Give what records the rounds of one simulated training; None without a ledger.
 
-    A simulation sends nothing: its entries have an empty payload and are delivered at once.
+    The ledger must be there: a new one would have no limits. A simulation sends nothing: its
+    entries have an empty payload and are delivered at once.
     """
     if address is None:
         yield None
         return
     from cloister.privacy.ledger.ledger import Ledger
 
-    with Ledger.open(address) as ledger:
+    with Ledger.open(address, create=False) as ledger:
+        if ledger.limit(party_id) is None:
+            say(f"note: the ledger has no limit for {party_id}")
 
         def record(release: Release) -> None:
             receipt = ledger.release(

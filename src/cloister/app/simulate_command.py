@@ -117,7 +117,7 @@ def _check(experiment: Experiment, params: dict[str, Any]) -> None:
     with threads_limited(params["threads"]):
         pass
     if params["ledger"] is not None:
-        _check_recorded(runs, single=experiment.is_single)
+        _check_recorded(runs, params["party"], single=experiment.is_single)
     if not experiment.is_single and params["out"] is None:
         raise SettingsError(
             f"a grid needs a folder for its results ({len(runs)} runs)", where="--out",
@@ -125,12 +125,18 @@ def _check(experiment: Experiment, params: dict[str, Any]) -> None:
         )  # fmt: skip
 
 
-def _check_recorded(runs: Sequence[PlannedRun], *, single: bool) -> None:
+def _check_recorded(runs: Sequence[PlannedRun], party: str, *, single: bool) -> None:
+    from cloister.privacy.ledger.entry import checked_name
+
     if not single or runs[0].settings.method in ("pdgd", "batch-pdgd"):
         raise SettingsError(
             "a ledger goes with one run of a federation", where="--ledger",
             remedy="leave out --ledger, or what makes it a grid; pdgd has no clients",
         )  # fmt: skip
+    try:
+        checked_name(party)
+    except SettingsError as error:
+        raise SettingsError(error.what, where=f"--party {error.where}") from None
 
 
 def _wrong_usage(error: CloisterError, ctx: click.Context) -> click.UsageError:
@@ -199,7 +205,8 @@ def simulate(
         str | None,
         typer.Option(
             help="Record every round's release in this ledger, marked as simulated, before the "
-            "round; the limit of --party is kept. For one run of a federation.",
+            "round; the limit of --party is kept. It must exist: cloister ledger limit --new makes "
+            "one. For one run of a federation.",
             metavar="ADDRESS",
         ),
     ] = None,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Final
 
@@ -13,6 +15,7 @@ from cloister.privacy.accounting import Accounting, composed_epsilon
 from cloister.privacy.ledger.check import check_ledger
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.ledger.limits import Limit
+from cloister.privacy.ledger.spending import losses_at, spent
 from cloister.privacy.level import Level
 from cloister.privacy.loss import Loss
 from cloister.privacy.release import GaussianRelease
@@ -20,9 +23,15 @@ from cloister.privacy.release import GaussianRelease
 __all__ = ["run"]
 
 PAYLOAD: Final = bytes(136 * 4)  # a linear ranker's update
+EQUAL: Final = GaussianRelease(level=Level.USER, sigma=1.0, sensitivity=1.0, sampling_rate=0.01)
+TO: Final = "coordinator"
+WHY: Final = "benchmark"
 N_SINGLE: Final = 500  # each in a transaction of its own
 N_TOGETHER: Final = 10_000
 DELTA: Final = 1e-6
+N_DIFFERENT: Final = 74  # releases of as many noises, the last ones between quick and exact bound
+NEAR: Final = 68  # from here on the quick bound is above NEAR_LIMIT
+NEAR_LIMIT: Final = 2.0
 # Poisson sampling rate, noise multiplier, rounds; epsilon by RDP and PLD as the design states it.
 ORACLES: Final = ((0.01, 1.0, 1000, 2.4367, 2.1245), (0.1, 2.0, 500, 6.6793, 6.2167))
 COMPOSED: Final = ((1_000, "rdp"), (1_000, "pld"), (10_000, "rdp"), (10_000, "pld"))
@@ -32,26 +41,28 @@ def run(advance: Advance) -> Figures:
     """Record, check and compose; the difference from the oracle values is part of the result."""
     figures: Figures = {}
     with TemporaryDirectory() as folder, Ledger.open(Path(folder, "ledger.db")) as ledger:
-        ledger.set_limit("clinic", Limit(epsilon=100.0, delta=DELTA), purpose="benchmark")
+        ledger.set_limit("clinic", Limit(epsilon=100.0, delta=DELTA), purpose=WHY)
         figures |= _record(ledger, advance)
-    advance(4, 6)
+        advance(4, 7)
+        figures |= _near_a_limit(ledger)
+    advance(5, 7)
     figures |= _compose()
-    advance(5, 6)
+    advance(6, 7)
     figures |= _oracles()
-    advance(6, 6)
+    advance(7, 7)
     return figures
 
 
 def _record(ledger: Ledger, advance: Advance) -> Figures:
     _release(ledger, 1)  # imports the accountant
-    advance(1, 6)
+    advance(1, 7)
     with timed() as single:
         for _ in range(N_SINGLE):
-            _release(ledger, 1)
-    advance(2, 6)
+            ledger.release(EQUAL, PAYLOAD, party_id="clinic", recipient=TO, purpose=WHY)
+    advance(2, 7)
     with timed() as together:
         _release(ledger, N_TOGETHER)
-    advance(3, 6)
+    advance(3, 7)
     with timed() as checking:
         checked = check_ledger(ledger)
     return {
@@ -61,15 +72,37 @@ def _record(ledger: Ledger, advance: Advance) -> Figures:
     }
 
 
-def _release(ledger: Ledger, n_releases: int) -> None:
-    release = GaussianRelease(level=Level.USER, sigma=1.0, sensitivity=1.0, sampling_rate=0.01)
+def _near_a_limit(ledger: Ledger) -> Figures:
+    """Time the bad case: every release has a noise of its own, and the limit is near."""
+    ledger.set_limit("near", Limit(epsilon=NEAR_LIMIT, delta=DELTA), purpose=WHY)
 
+    def release(sigma: float) -> None:
+        noisy = GaussianRelease(level=Level.USER, sigma=sigma, sensitivity=1.0, sampling_rate=0.1)
+        ledger.release(noisy, PAYLOAD, party_id="near", recipient=TO, purpose=WHY)
+
+    for i in range(NEAR):
+        release(2.0 + 0.01 * i)
+    seconds = []
+    for i in range(NEAR, N_DIFFERENT):
+        with timed() as timing:
+            release(2.0 + 0.01 * i)
+        seconds.append(timing.wall_s)
+    losses = losses_at(Level.USER, ledger.database.run(partial(spent, party_id="near")))
+    with timed() as exact:
+        composed_epsilon(losses, DELTA)
+    return {
+        "different_near_limit_median_s": median(seconds),
+        "different_near_limit_most_s": max(seconds),
+        "different_exact_composition_s": exact.wall_s,
+    }
+
+
+def _release(ledger: Ledger, n_releases: int) -> None:
     def work(connection: sa.Connection) -> None:
         for _ in range(n_releases):
             ledger.release_in(
-                connection, release, PAYLOAD,
-                party_id="clinic", recipient="coordinator", purpose="benchmark",
-            )  # fmt: skip
+                connection, EQUAL, PAYLOAD, party_id="clinic", recipient=TO, purpose=WHY
+            )
 
     ledger.database.run(work)
 

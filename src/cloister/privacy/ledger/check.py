@@ -11,12 +11,11 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from cloister.core.errors import BudgetExceeded, CloisterError, Damaged
-from cloister.privacy.accounting import cost_within
 from cloister.privacy.ledger.entry import BEGINNING, Entry, Head, entry_hash
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.ledger.outbox import payload_in
 from cloister.privacy.ledger.reading import entries_in, limit_in, parties_in
-from cloister.privacy.ledger.spending import Spent, losses_at, spent, spent_by
+from cloister.privacy.ledger.spending import Spent, cost_to_compare, losses_at, spent, spent_by
 from cloister.privacy.ledger.tables import DELIVERIES, OUTBOX, SPENDING
 
 __all__ = ["Checked", "check_ledger"]
@@ -147,7 +146,7 @@ def _check_limits(connection: sa.Connection) -> None:
             continue
         for simulated in (False, True):
             losses = losses_at(limit.level, spent(connection, party_id, simulated=simulated))
-            cost = cost_within(losses, limit.delta, limit.epsilon)
+            cost = cost_to_compare(limit, losses)
             if cost.epsilon > limit.epsilon:
                 kind = "simulated releases" if simulated else "releases"
                 raise BudgetExceeded(

@@ -25,6 +25,7 @@ __all__ = ["ExportFormat", "export_ledger"]
 ExportFormat = Literal["json", "csv"]
 
 FORMAT: Final = "cloister ledger 1"
+_FORMULA_BEGINS: Final = ("=", "+", "-", "@", "\t", "\r")
 _STATED: Final = ("mechanism", "level", "neighbours", "simulated", "claimed_epsilon")
 
 
@@ -32,7 +33,8 @@ def export_ledger(ledger: Ledger, path: str | Path, *, file_format: ExportFormat
     """Write all entries of one moment to a file; return the head that it ends with.
 
     A file of that name is replaced, at once and whole; only its owner may read the new one. JSON
-    holds everything that the hashes are made of, so that others can check the chain.
+    holds everything that the hashes are made of, so that others can check the chain. In CSV a text
+    that a spreadsheet would take for a formula begins with an apostrophe.
     """
     path = Path(path)
     write = _write_json if file_format == "json" else _write_csv
@@ -97,5 +99,12 @@ def _restart(stream: BinaryIO) -> None:
 
 def _csv_line(cells: list[Any]) -> bytes:
     line = io.StringIO()
-    csv.writer(line).writerow(["" if cell is None else cell for cell in cells])
+    csv.writer(line).writerow([_cell(cell) for cell in cells])
     return line.getvalue().encode()
+
+
+def _cell(value: Any) -> Any:
+    """Return what a spreadsheet shows as it is: no formula begins with an apostrophe."""
+    if isinstance(value, str) and value.startswith(_FORMULA_BEGINS):
+        return f"'{value}"
+    return "" if value is None else value

@@ -13,16 +13,16 @@ truly had the noise that it states.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self, TypeVar
 
 import sqlalchemy as sa
 
-from cloister.core.errors import NotFound
 from cloister.privacy.accounting import Accounting, Cost, composed_epsilon
 from cloister.privacy.ledger.entry import (
     Entry,
@@ -34,19 +34,35 @@ from cloister.privacy.ledger.entry import (
     checked_purpose,
 )
 from cloister.privacy.ledger.limits import Limit
-from cloister.privacy.ledger.outbox import note_delivery, payload_in, pending_in, put_pending
+from cloister.privacy.ledger.opening import look, opened_for_reading
+from cloister.privacy.ledger.outbox import (
+    checked_payload,
+    note_delivery,
+    payload_in,
+    pending_in,
+)
 from cloister.privacy.ledger.reading import entries_in, head_in, limit_in
-from cloister.privacy.ledger.spending import add_spent, losses_at, spent, spent_by
+from cloister.privacy.ledger.spending import losses_at, spent
 from cloister.privacy.ledger.tables import ENTRIES, LEDGER_SCHEMA
-from cloister.privacy.ledger.writing import append, refuse_or_pass
+from cloister.privacy.ledger.writing import (
+    Account,
+    Outdated,
+    Payload,
+    account_in,
+    append,
+    record,
+    refuse_or_pass,
+    sole_writer,
+)
 from cloister.privacy.level import Level
 from cloister.privacy.release import Release
-from cloister.store.addresses import parse_address
 from cloister.store.database import Database
 
 __all__ = ["Ledger"]
 
-Payload = bytes | Callable[[sa.Connection], bytes]
+T = TypeVar("T")
+
+N_SNAPSHOTS: Final = 3  # checks of a limit before the next one is made with the writers' lock held
 
 
 def _now() -> datetime:
@@ -64,6 +80,8 @@ class Ledger:
         Refuse releases of parties that have no limit.
     clock
         Tells the time of an entry.
+    read_only
+        Change nothing, not even the form of tables that an older program made.
 
     Examples
     --------
@@ -87,11 +105,13 @@ class Ledger:
         *,
         require_limit: bool = False,
         clock: Callable[[], datetime] = _now,
+        read_only: bool = False,
     ) -> None:
         self.database = database
         self.require_limit = require_limit
         self._clock = clock
-        database.migrate(LEDGER_SCHEMA)
+        if not read_only:
+            database.migrate(LEDGER_SCHEMA)
 
     @classmethod
     def open(cls, address: str | Path, *, create: bool = True, require_limit: bool = False) -> Self:
@@ -106,25 +126,29 @@ class Ledger:
         require_limit
             As for the class.
         """
-        if not create:
-            _see_that_it_exists(address)
+        look(address, must_exist=not create)
         database = Database.open(address)
         try:
-            if not create and not database.run(_has_tables, read_only=True):
-                raise NotFound(
-                    "there is no ledger in this database",
-                    where=parse_address(address).shown,
-                    remedy="check the address",
-                )
             return cls(database, require_limit=require_limit)
         except BaseException:
             database.close()
             raise
 
+    @classmethod
+    @contextmanager
+    def reading(cls, address: str | Path) -> Iterator[Self]:
+        """Give a ledger that exists for reading alone; as `opened_for_reading` does."""
+        with opened_for_reading(address) as database:
+            yield cls(database, read_only=True)
+
     def release(
         self, release: Release, payload: Payload, *, party_id: str, recipient: str, purpose: str
     ) -> Receipt:
         """Record a release with its payload, or refuse; send nothing before this returns.
+
+        What it costs is worked out before the transaction, which only sees that the party's
+        account is still the same; after three changes meanwhile, inside it. Call it outside any
+        transaction on the same database.
 
         Parameters
         ----------
@@ -134,7 +158,7 @@ class Ledger:
             The protected bytes, noise included; or a function that returns them and may store what
             else belongs to the release through the connection that it gets. It is called after the
             limit was checked, again if another transaction was in the way, and must change nothing
-            but the database.
+            but the database. Releases of its own go through `release_in` with that connection.
         party_id
             Whose privacy it costs.
         recipient
@@ -142,16 +166,17 @@ class Ledger:
         purpose
             Why, in a line of text.
         """
-        return self.database.run(
-            partial(
-                self.release_in,
-                release=release,
-                payload=payload,
-                party_id=party_id,
-                recipient=recipient,
-                purpose=purpose,
-            )
-        )
+        label = checked_label(party_id, recipient, purpose)
+        payload = payload if callable(payload) else checked_payload(payload)
+        read = partial(account_in, party_id=party_id, simulated=release.simulated)
+        for _ in range(N_SNAPSHOTS):
+            seen = self.database.run(read, read_only=True)
+            refuse_or_pass(seen, release, require_limit=self.require_limit)
+            try:
+                return self._write(partial(self._record, release, payload, label, seen))
+            except Outdated:
+                continue
+        return self._write(partial(self._record, release, payload, label, None))
 
     def release_in(
         self,
@@ -165,20 +190,36 @@ class Ledger:
     ) -> Receipt:
         """Record a release inside a caller's transaction; the receipt counts once that commits.
 
-        Several releases may share a transaction: then all of them are recorded or none.
+        Several releases may share a transaction: then all of them are recorded or none. The limit
+        is checked inside it, and other writers wait meanwhile: for milliseconds as a rule, but for
+        seconds where many different releases come near a limit. `release` spares them that.
         """
         label = checked_label(party_id, recipient, purpose)
+        return self._record(release, payload, label, None, connection)
+
+    def _record(
+        self,
+        release: Release,
+        payload: Payload,
+        label: Label,
+        checked: Account | None,
+        connection: sa.Connection,
+    ) -> Receipt:
         self._begin(connection)
-        refuse_or_pass(connection, release, party_id, require_limit=self.require_limit)
-        if callable(payload):
-            payload = payload(connection)
-            # It may have recorded releases of its own.
-            refuse_or_pass(connection, release, party_id, require_limit=self.require_limit)
-        body = release.canonical()
-        entry = append(connection, Entry.draft("release", self._time(), label, body, payload))
-        put_pending(connection, entry.number, payload)
-        add_spent(connection, spent_by(entry))
-        return entry.receipt()
+        return record(
+            connection,
+            release,
+            payload,
+            label,
+            clock=self._time,
+            checked=checked,
+            require_limit=self.require_limit,
+        )
+
+    def _write(self, work: Callable[[sa.Connection], T]) -> T:
+        """Run ``work`` in a transaction of its own; refuse to wait for this very thread."""
+        with sole_writer(repr(self.database)):
+            return self.database.run(work)
 
     def set_limit(self, party_id: str, limit: Limit | None, *, purpose: str) -> Entry:
         """Set or take away (None) a party's limit; the change is an entry of its own.
@@ -192,7 +233,7 @@ class Ledger:
             self._begin(connection)
             return append(connection, Entry.draft("limit", self._time(), label, body, b""))
 
-        return self.database.run(work)
+        return self._write(work)
 
     def limit(self, party_id: str) -> Limit | None:
         """Return the limit of a party, if it has one."""
@@ -244,7 +285,7 @@ class Ledger:
 
         A second call for the same number changes nothing.
         """
-        self.database.run(partial(note_delivery, number=number, delivered_at=self._time()))
+        self._write(partial(note_delivery, number=number, delivered_at=self._time()))
 
     def deliver(self, send: Callable[[Entry, bytes], None], *, recipient: str | None = None) -> int:
         """Send all that is pending, oldest first; return how many were delivered.
@@ -296,13 +337,3 @@ class Ledger:
 
     def _time(self) -> str:
         return self._clock().astimezone(UTC).isoformat(timespec="microseconds")
-
-
-def _has_tables(connection: sa.Connection) -> bool:
-    return sa.inspect(connection).has_table(ENTRIES.name)
-
-
-def _see_that_it_exists(address: str | Path) -> None:
-    parsed = parse_address(address)
-    if parsed.url.drivername == "sqlite+pysqlite" and not Path(parsed.shown).exists():
-        raise NotFound("there is no ledger here", where=parsed.shown, remedy="check the address")

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
 from cloister.core.errors import Damaged, NotFound, SettingsError
 from cloister.core.ids import content_id
+from cloister.privacy.contents import as_bytes
 from cloister.privacy.ledger.entry import Entry
 from cloister.privacy.ledger.reading import ENTRY_COLUMNS
 from cloister.privacy.ledger.tables import DELIVERIES, ENTRIES, OUTBOX
 
-__all__ = ["note_delivery", "payload_in", "pending_in", "put_pending"]
+__all__ = ["checked_payload", "note_delivery", "payload_in", "pending_in", "put_pending"]
 
 MAX_PAYLOAD_BYTES: Final = 1 << 28  # both databases hold a value of this size with room to spare
 _PUT: Final = OUTBOX.insert()
 
 
-def put_pending(connection: sa.Connection, number: int, payload: bytes) -> None:
-    """Keep the payload of a release until it is delivered."""
+def checked_payload(given: Any) -> bytes:
+    """Return the bytes of a payload, if they are not too many."""
+    payload = as_bytes(given, where="payload")
     if len(payload) > MAX_PAYLOAD_BYTES:
         raise SettingsError(
             f"a payload has at most {MAX_PAYLOAD_BYTES} bytes (given: {len(payload)})",
             where="payload",
             remedy="release it in parts",
         )
+    return payload
+
+
+def put_pending(connection: sa.Connection, number: int, payload: bytes) -> None:
+    """Keep the payload of a release until it is delivered."""
     connection.execute(_PUT, {"number": number, "payload": payload})
 
 

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from cloister.core.errors import SettingsError
 from cloister.core.ids import checked_id
+from cloister.privacy.contents import as_bytes
 from cloister.privacy.sealed.aead import TAG_BYTES, Aead
 from cloister.privacy.sealed.handshake import opening_size
 from cloister.privacy.sealed.padding import padme
@@ -44,6 +45,7 @@ class Envelope(NamedTuple):
     @classmethod
     def parse(cls, envelope: bytes) -> Envelope:
         """Take an envelope apart."""
+        envelope = as_bytes(envelope, where="envelope")
         n_opening = opening_size(envelope)
         n_header = n_opening + _TAIL.size
         if len(envelope) < n_header + MIN_PADDED_BYTES + TAG_BYTES:

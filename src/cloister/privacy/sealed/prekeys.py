@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 from cloister.core.errors import AccessDenied, CloisterError, DataError
 from cloister.core.ids import checked_id
+from cloister.privacy.contents import as_bytes
 from cloister.privacy.identity import SIGNATURE_BYTES, Directory, SigningIdentity
 from cloister.privacy.private_file import (
     read_private_file,
@@ -55,6 +56,7 @@ class SignedPrekey(NamedTuple):
     @classmethod
     def from_bytes(cls, content: bytes) -> SignedPrekey:
         """Read a published prekey; `verify` says whether it is true."""
+        content = as_bytes(content, where="prekey")
         if len(content) <= _FIXED.size + SIGNATURE_BYTES or content[0] != _VERSION:
             raise DataError("not a signed prekey", where="prekey", remedy="fetch it again")
         _, number, valid_from_s, valid_until_s, public = _FIXED.unpack_from(content)

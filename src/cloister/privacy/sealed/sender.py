@@ -10,6 +10,7 @@ from typing import BinaryIO, NamedTuple, NoReturn
 
 from cloister.core.errors import AccessDenied, NotFound, SettingsError
 from cloister.core.ids import checked_id
+from cloister.privacy.contents import as_bytes
 from cloister.privacy.identity import Directory, SigningIdentity
 from cloister.privacy.sealed.envelope import Kind, padded_size, seal_envelope
 from cloister.privacy.sealed.handshake import (
@@ -135,7 +136,10 @@ class Sender:
         ----------
         topic
             What the message is about, for the recipient's program; the relay does not see it.
+        content
+            Bytes, or an object that holds some.
         """
+        content = as_bytes(content, where=f"content for {recipient}")
         if len(content) > self._settings.message_bytes:
             raise SettingsError(
                 f"{len(content)} bytes in one message, of {self._settings.message_bytes} allowed",

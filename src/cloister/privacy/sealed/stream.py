@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from cloister.core.errors import SettingsError
+from cloister.privacy.contents import as_bytes
 from cloister.privacy.sealed.aead import TAG_BYTES, Aead
 from cloister.privacy.sealed.padding import padme
 from cloister.privacy.sealed.refusals import MessageRefused
@@ -71,6 +71,9 @@ class IncomingStream:
 
     Each part is authentic when it appears, but only the end shows that nothing is missing. Keep
     what was read aside, and act on it in the transaction that accepts the stream.
+
+    There is one iteration: a second loop goes on where the first one stopped. After an error every
+    further step is refused, for what follows is not known to follow what was read.
     """
 
     def __init__(
@@ -88,10 +91,28 @@ class IncomingStream:
         self._session = session
         self._parts = parts
         self._seen = seen
+        self._broken = False
 
     def __iter__(self) -> Iterator[bytes]:
-        yield from self._parts
-        self.finished = True
+        return self
+
+    def __next__(self) -> bytes:
+        if self.finished:
+            raise StopIteration
+        if self._broken:
+            raise MessageRefused(
+                "reading it failed before its end",
+                where=f"stream {self.number} of {self.sender}",
+                remedy="drop what was read and ask for the stream again",
+            )
+        self._broken = True  # unless what comes now is a part, or the verified end
+        try:
+            part = next(self._parts)
+        except StopIteration:
+            self.finished = True
+            raise
+        self._broken = False
+        return part
 
     def accept(self, connection: Connection) -> None:
         """Count the stream as seen in the caller's transaction; raise `Replayed` if it was."""
@@ -109,9 +130,13 @@ class IncomingStream:
 
 def _parts(source: BinaryIO, chunk_bytes: int) -> Iterator[bytes]:
     """Read full chunks, whatever a single read returns; an empty source has one empty chunk."""
+
+    def read(n_bytes: int) -> bytes:
+        return as_bytes(source.read(n_bytes), where="source of a stream")
+
     n_parts = 0
-    while part := source.read(chunk_bytes):
-        while len(part) < chunk_bytes and (more := source.read(chunk_bytes - len(part))):
+    while part := read(chunk_bytes):
+        while len(part) < chunk_bytes and (more := read(chunk_bytes - len(part))):
             part += more
         yield part
         n_parts += 1
@@ -121,12 +146,13 @@ def _parts(source: BinaryIO, chunk_bytes: int) -> Iterator[bytes]:
 
 def _with_end(parts: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
     """Say of each part whether it is the last."""
-    end = object()
-    before: object = end
-    for part in chain(parts, (end,)):
-        if isinstance(before, bytes):
-            yield before, part is end
-        before = part
+    before: bytes | None = None
+    for part in parts:
+        if before is not None:
+            yield before, False
+        before = as_bytes(part, where="piece of a stream")
+    if before is not None:
+        yield before, True
 
 
 def _sealed(cipher: Aead, index: int, part: bytes, chunk_bytes: int, *, last: bool) -> bytes:
