@@ -69,6 +69,37 @@ def test_unsigned_counts_beyond_the_bound_are_refused_and_not_wrapped() -> None:
         FixedPoint(bound=2.0**62, scale_bits=0).encode(np.array([2**64 - 1], np.uint64))
 
 
+@given(st.integers(1, 30), st.floats(1.0, 2.0**62), st.data())
+def test_integers_are_compared_with_the_bound_exactly(
+    n: int, bound: float, data: st.DataObject
+) -> None:
+    """A float near 2^60 stands for many integers; none above the bound may pass as equal to it."""
+    code = FixedPoint(bound=bound, scale_bits=0)
+    kind = data.draw(st.sampled_from((np.int64, np.uint64)))
+    value = int(bound) + data.draw(st.integers(-1100, 1100))
+    sign = data.draw(st.sampled_from((1, -1))) if kind is np.int64 else 1
+    assume(value >= 0)
+    given_value = np.array([sign * value], kind)
+    if Fraction(value) > Fraction(bound):
+        with pytest.raises(DataError, match="larger in size"):
+            code.encode(given_value)
+        return
+    encoded = code.encode(given_value)
+    assert int(encoded.view(np.int64)[0]) == sign * value
+    if n * int(bound) < 2**63:
+        total = encoded * np.uint64(n)
+        assert code.decode_counts(total, n_clients=n).tolist() == [n * sign * value]
+
+
+@pytest.mark.parametrize(("bound", "bits"), [(1e300, 62), (2.0**63, 0), (1.0, 62), (2.5, 62)])
+def test_a_bound_that_no_word_holds_is_refused_at_once(bound: float, bits: int) -> None:
+    if bound == 1.0:
+        assert FixedPoint(bound=bound, scale_bits=bits).encode([-1.0]).tolist() == [2**64 - 2**62]
+        return
+    with pytest.raises(SettingsError, match="2\\^63"):
+        FixedPoint(bound=bound, scale_bits=bits)
+
+
 def test_a_sum_that_could_overflow_is_refused_when_planned() -> None:
     code = FixedPoint(bound=1.0, scale_bits=60)
     assert code.largest_sum(7) == 7 * 2**60
@@ -98,7 +129,9 @@ def test_any_threshold_of_shares_give_the_secret(secret: bytes, data: st.DataObj
 
 
 def test_weights_are_lagranges_for_every_subset_of_some_points() -> None:
-    for points in combinations((1, 2, 3, 7, 900, 2**40), 4):
+    many = tuple(range(3, 220, 2)) + tuple(range(2, 220, 4))
+    sets = [*combinations((1, 2, 3, 7, 900, 2**40), 4), *combinations(range(1, 7), 3), (1,), (2,)]
+    for points in (*sets, many, tuple(range(1, 100)), tuple(range(20, 90))):
         for point, weight in zip(points, lagrange_at_zero(points), strict=True):
             literal = 1
             for other in points:

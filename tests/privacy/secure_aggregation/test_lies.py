@@ -20,8 +20,10 @@ from cloister.privacy.secure_aggregation import (
 from cloister.privacy.secure_aggregation.keys import KeyPair
 from cloister.privacy.secure_aggregation.messages import (
     AdvertisedKeys,
+    DeliveredShares,
     RevealedShares,
     Roster,
+    SharedKeys,
     SurvivorSet,
     SurvivorSignatures,
 )
@@ -136,6 +138,7 @@ def test_a_roster_below_the_threshold_is_refused() -> None:
 def test_a_changed_ciphertext_or_hash_is_found_and_enough_others_do() -> None:
     for field in ("ciphertext", "seed_share_digest", "key_share_digest"):
         party = Party(5, 4)
+        assert party[0].unreadable == ()
         delivered = party.share()
         for name, client in party.clients.items():
             told = delivered[name]
@@ -185,8 +188,6 @@ def test_clients_told_different_rosters_cannot_read_each_others_shares() -> None
     smaller = replace(roster, entries=roster.entries[:6])
     messages = [party[i].share_keys(roster if i % 2 else smaller) for i in range(6)]
     packets = tuple(message.packets[0]._replace(peer=message.sender) for message in messages[1:])
-    from cloister.privacy.secure_aggregation.messages import DeliveredShares
-
     told = DeliveredShares(party.session.context, 0, tuple(range(6)), packets)
     with pytest.raises(AggregationFailed, match="3 holders' shares can be read; 6 are needed"):
         party[0].receive_shares(told)
@@ -202,8 +203,6 @@ def test_shares_that_do_not_follow_the_graph_are_refused() -> None:
         party.server.add_shares(replace(message, packets=message.packets[1:]))
     holders = {packet.peer for packet in message.packets}
     stranger = next(place for place in range(n) if place not in holders)
-    from cloister.privacy.secure_aggregation.messages import DeliveredShares
-
     packet = message.packets[0]._replace(peer=stranger)
     told = DeliveredShares(session.context, 0, tuple(range(n)), (packet,))
     with pytest.raises(AggregationFailed, match="no neighbour"):
@@ -224,6 +223,80 @@ def test_a_false_set_of_sharers_stops_the_client(sharers: tuple[int, ...], match
     told = replace(party.share()["client-0"], sharers=sharers)
     with pytest.raises(AggregationFailed, match=match):
         party[0].receive_shares(told)
+
+
+# --- a client that sends shares that cannot be read
+
+
+UNREADABLE = "it is in U3, and its shares could not be read"
+
+
+def spoilt_shares(message: SharedKeys, peers: set[int]) -> SharedKeys:
+    return replace(
+        message,
+        packets=tuple(
+            packet._replace(ciphertext=flipped(packet.ciphertext))
+            if packet.peer in peers
+            else packet
+            for packet in message.packets
+        ),
+    )
+
+
+def refusals_with_spoilt_shares(party: Party, spoilt: dict[int, set[int]], silent: set[int]) -> int:
+    """Spoil some clients' shares for some others; check the sum, return how many refused."""
+    clients = [party.clients[name] for name in party.session.members]
+    roster = party.advertise()
+    for place, client in enumerate(clients):
+        message = spoilt_shares(client.share_keys(roster), spoilt.get(place, set()))
+        party.server.add_shares(message)
+    delivered = party.server.close_shares()
+    for place, client in enumerate(clients):
+        client.receive_shares(delivered[party.session.members[place]])
+        if place not in silent:
+            party.server.add_input(client.mask_input(party.vector(place)))
+    told, n_refused = party.server.close_inputs(), 0
+    for place in told.survivors:
+        try:
+            party.server.add_signature(clients[place].sign_survivors(told))
+        except AggregationFailed as error:
+            n_refused += error.what == UNREADABLE and stopped(clients[place])
+    for name, signed in party.server.close_signatures().items():
+        party.server.add_revealed(party.clients[name].reveal_shares(signed))
+    found = party.server.close()
+    literal = sum(party.vector(place) for place in told.survivors)
+    assert np.array_equal(found.total.view(np.int64), literal)
+    return n_refused
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "silent", "n_refused"),
+    [
+        ({5: {0}}, set(), 1),  # the liar is in the sum, and its one reader opens nothing
+        ({5: {0}}, {5}, 0),  # it dropped out: the others open its mask key
+        ({5: {0, 1}}, set(), 2),
+        ({5: {0, 1}}, {5}, 0),
+        ({5: {0}, 4: {0}}, {4}, 1),
+    ],
+)
+def test_a_sum_stays_exact_with_shares_that_cannot_be_read(
+    spoilt: dict[int, set[int]], silent: set[int], n_refused: int
+) -> None:
+    assert refusals_with_spoilt_shares(Party(7, 4), spoilt, silent) == n_refused
+
+
+@pytest.mark.parametrize("silent", [set(), {5}])
+def test_too_many_unreadable_shares_give_an_error_and_no_sum(silent: set[int]) -> None:
+    with pytest.raises(AggregationFailed, match=r"3 clients signed|client-5: 2 of its"):
+        refusals_with_spoilt_shares(Party(7, 4), {5: {0, 1, 2, 3}}, silent)
+
+
+def test_a_sum_on_a_ring_stays_exact_with_shares_that_cannot_be_read() -> None:
+    session = session_of(40, 36, n_colluders=1)
+    for silent in (set(), {7}):
+        party = Party(40, 36, session=session)
+        n_refused = refusals_with_spoilt_shares(party, {7: {8, 10}}, silent)
+        assert n_refused <= (0 if silent else 2)
 
 
 # --- stages 2 to 4

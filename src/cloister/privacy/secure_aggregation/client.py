@@ -63,7 +63,8 @@ class AggregationClient:
 
     Against a server that lies and up to ``n_colluders`` colluding clients, the server learns of
     this client's vector only the sum over one set of at least ``min_survivors`` clients. It does
-    learn who took part and when; and nothing keeps it from publishing another sum.
+    learn who took part and when; and nothing keeps it from publishing another sum. The caller sees
+    to it that a client begins each session once, also after a restart (see `Session`).
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ class AggregationClient:
         self._identity = identity
         self._directory = directory
         self._stage = Stage.ADVERTISE_KEYS
-        self._unreadable: tuple[str, ...] = ()
+        self._unreadable: tuple[int, ...] = ()
 
     @property
     def stage(self) -> Stage:
@@ -95,7 +96,7 @@ class AggregationClient:
     @property
     def unreadable(self) -> tuple[str, ...]:
         """The peers whose shares did not arrive, or not as they were sent."""
-        return self._unreadable
+        return tuple(self._transcript.client_id(peer) for peer in self._unreadable)
 
     def advertise_keys(self) -> AdvertisedKeys:
         """Stage 0: draw two key pairs and the self-mask's seed; sign the public part."""
@@ -118,8 +119,9 @@ class AggregationClient:
         """Stage 1: check who is there; give each holder its shares of both secrets."""
         with self._step(Stage.SHARE_KEYS, roster):
             transcript = self._transcript = Transcript(self._session, roster)
-            self._place = self._find_myself(transcript)
+            self._place = transcript.place_of(self._advertised)
             self._holders = transcript.holders(self._place)
+            transcript.keep(self._holders)
             self._check_signatures(transcript)
             self._packets = SharePackets(transcript, self._place, self._encryption, self._holders)
             packets = self._packets.seal(self._seed, self._mask.private_bytes())
@@ -128,7 +130,9 @@ class AggregationClient:
     def receive_shares(self, delivered: DeliveredShares) -> int:
         """Stage 1, end: take the others' shares; return the size of U2, all who shared keys.
 
-        A peer whose shares cannot be read stays in U2, and is listed in `unreadable`.
+        A peer whose shares cannot be read stays in U2, and is listed in `unreadable`. Masks with it
+        are added all the same, as it may add its own; they cancel, or go when its key is opened by
+        holders that could read their shares.
         """
         with self._step(Stage.RECEIVE_SHARES, delivered):
             if delivered.receiver != self._place:
@@ -155,11 +159,16 @@ class AggregationClient:
             return MaskedInput(self._session.context, self._place, masked)
 
     def sign_survivors(self, told: SurvivorSet) -> SurvivorSignature:
-        """Stage 3: sign U2 and U3 as they were told, once."""
+        """Stage 3: sign U2 and U3 as they were told, once.
+
+        Each neighbour in U3 must have sent shares that this client could read. That proves that it
+        was shown the same roster: keys and associated data depend on it.
+        """
         with self._step(Stage.SIGN_SURVIVORS, told):
             self._check_set("U3", told.survivors)
             if not set(self._sharers).issuperset(told.survivors):
                 raise AggregationFailed("U3 has clients that are not in U2", where="server")
+            self._check_same_roster(told.survivors)
             self._survivors = told.survivors
             sets = self._transcript.signed_sets(self._sharers, self._survivors)
             signature = self._identity.sign(SURVIVING, sets)
@@ -204,14 +213,6 @@ class AggregationClient:
         for name in ("_seed", "_mask", "_encryption", "_packets"):
             self.__dict__.pop(name, None)
 
-    def _find_myself(self, transcript: Transcript) -> int:
-        try:
-            return transcript.entries.index(self._advertised)
-        except ValueError:
-            raise AggregationFailed(
-                "the roster does not have this client's keys", where=self._client_id
-            ) from None
-
     def _check_signatures(self, transcript: Transcript) -> None:
         """Figure 4, round 1: check that the keys of all neighbours are signed by them."""
         for peer in self._holders:
@@ -230,9 +231,8 @@ class AggregationClient:
         expected = set(self._peers(self._sharers))
         if not expected.issuperset(packet.peer for packet in packets):
             raise AggregationFailed("shares from no neighbour in U2", where="server")
-        unreadable = self._packets.open(packets, expected)
-        self._unreadable = tuple(map(self._transcript.client_id, unreadable))
-        self._need(len(expected) - len(unreadable) + 1, "holders' shares can be read")
+        self._unreadable = self._packets.open(packets, expected)
+        self._need(len(expected) - len(self._unreadable) + 1, "holders' shares can be read")
 
     def _check_set(self, name: str, places: tuple[int, ...]) -> None:
         """Check a set as the server tells it: this client in it, enough in all and near by."""
@@ -249,6 +249,19 @@ class AggregationClient:
                 where=self._client_id,
             )
         self._need(len(known.intersection(self._holders)), f"holders are in {name}")
+
+    def _check_same_roster(self, survivors: tuple[int, ...]) -> None:
+        """Refuse a neighbour in U3 that may have been shown another roster.
+
+        In that other roster it may count as dropped out, and its mask key be opened: the server
+        could then take the masks with it away here, and have a sum that it is not in.
+        """
+        doubtful = set(survivors).intersection(self._unreadable)
+        if doubtful:
+            raise AggregationFailed(
+                "it is in U3, and its shares could not be read",
+                where=self._transcript.client_id(min(doubtful)),
+            )
 
     def _check_agreement(self, signed: SurvivorSignatures) -> None:
         """Figure 4, round 4: check t signatures, this client's own among them."""

@@ -6,14 +6,17 @@ that held for the real vector holds for what is summed. Each value loses less th
 ``2**-scale_bits``; the sum of n clients loses less than ``n * 2**-scale_bits`` a coordinate.
 
 Values outside the bound are refused, and so is a session whose largest possible sum would reach
-2^63: an overflow is an error, never a wrong sum.
+2^63: an overflow is an error, never a wrong sum. Integers are compared with the bound as integers:
+a float near 2^60 stands for many of them.
 """
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from cloister.core.errors import DataError, SettingsError
 from cloister.core.settings import Settings
@@ -29,7 +32,7 @@ class FixedPoint(Settings):
     Parameters
     ----------
     bound
-        The largest size that one client's value may have.
+        The largest size that one client's value may have; below 2^63 when encoded.
     scale_bits
         Binary digits kept after the point; 0 for counts.
 
@@ -43,6 +46,15 @@ class FixedPoint(Settings):
 
     bound: float = Field(gt=0)
     scale_bits: int = Field(default=32, ge=0, le=62)
+
+    @model_validator(mode="after")
+    def _fits_a_word(self) -> Self:
+        if self._integer_bound() >= _HALF:
+            raise ValueError(
+                f"a value up to {self.bound} at {self.scale_bits} bits may reach 2^63;"
+                " lower bound or scale_bits"
+            )
+        return self
 
     def largest_sum(self, n_clients: int) -> int:
         """Return the largest size that a sum over clients can have, or raise if it overflows."""
@@ -58,21 +70,24 @@ class FixedPoint(Settings):
 
     def encode(self, values: ArrayLike) -> NDArray[np.uint64]:
         """Return a vector as integers modulo 2^64; refuse what is out of range or no number."""
-        given = np.asarray(values)
+        given: NDArray[Any] = np.asarray(values)
         if given.dtype.kind not in "iuf":
             raise DataError(f"not numbers but {given.dtype}", where="FixedPoint.encode")
-        if not bool(np.all(np.isfinite(given))):
-            raise DataError("a value is NaN or infinite", where="FixedPoint.encode")
-        if given.size and (float(given.max()) > self.bound or float(given.min()) < -self.bound):
+        if given.dtype.kind == "f":
+            given = given.astype(np.float64, copy=False)
+            if not bool(np.all(np.isfinite(given))):
+                raise DataError("a value is NaN or infinite", where="FixedPoint.encode")
+        if self._is_exceeded_by(given):
             raise DataError(
                 f"a value is larger in size than the bound {self.bound}",
                 where="FixedPoint.encode",
                 remedy="clip the values, or agree on a larger bound",
             )
         if given.dtype.kind == "f":  # a power of two shifts the exponent: no rounding here
-            scaled = np.trunc(np.ldexp(given.astype(np.float64), self.scale_bits))
+            scaled: NDArray[np.float64] = np.trunc(np.ldexp(given, self.scale_bits))
             return scaled.astype(np.int64).view(np.uint64)
-        return given.astype(np.int64).view(np.uint64) << np.uint64(self.scale_bits)
+        scale = np.uint64(self.scale_bits)
+        return np.left_shift(given.astype(np.int64).view(np.uint64), scale)
 
     def decode(self, total: NDArray[np.uint64], *, n_clients: int) -> NDArray[np.float64]:
         """Return the sum of ``n_clients`` vectors as real numbers."""
@@ -101,6 +116,12 @@ class FixedPoint(Settings):
                 remedy="refuse the sum: a client sent a value out of range, or masks are left",
             )
         return signed
+
+    def _is_exceeded_by(self, given: NDArray[np.generic]) -> bool:
+        """Compare exactly: Python does so between an integer and a float, NumPy does not."""
+        return bool(given.size) and (
+            given.max().item() > self.bound or given.min().item() < -self.bound
+        )
 
     def _integer_bound(self) -> int:
         """Return the largest size of one encoded value, exactly."""

@@ -1,16 +1,28 @@
-"""A whole round in one process, for tests, simulations and benchmarks."""
+"""A whole round in one process, for tests, simulations and benchmarks.
+
+Every message goes from one side to the other as bytes, as an engine would carry it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import TypeVar
 
 from numpy.typing import ArrayLike
 
 from cloister.privacy.identity import Directory, SigningIdentity
 from cloister.privacy.secure_aggregation.client import AggregationClient, Stage
-from cloister.privacy.secure_aggregation.messages import Message
+from cloister.privacy.secure_aggregation.messages import (
+    AdvertisedKeys,
+    DeliveredShares,
+    MaskedInput,
+    RevealedShares,
+    Roster,
+    SharedKeys,
+    SurvivorSet,
+    SurvivorSignature,
+    SurvivorSignatures,
+)
 from cloister.privacy.secure_aggregation.server import Aggregate, AggregationServer
 from cloister.privacy.secure_aggregation.session import Session
 
@@ -18,7 +30,6 @@ __all__ = ["InputOf", "run_round"]
 
 InputOf = Callable[[str, int], ArrayLike]  # (client_id, size of U2) -> vector
 Clock = Callable[[str, str], AbstractContextManager[object]]
-M = TypeVar("M", bound=Message)
 
 
 def _no_clock(side: str, stage: str) -> AbstractContextManager[object]:
@@ -86,49 +97,77 @@ class _Round:
         self._advance = advance
 
     def run(self, input_of: InputOf) -> Aggregate:
-        clients, server = self._clients, self._server
+        roster = self._advertise_keys()
+        delivered = self._share_keys(roster)
+        survivors = self._mask_inputs(delivered, input_of)
+        signatures = self._sign_survivors(survivors)
+        return self._unmask(signatures)
+
+    def _advertise_keys(self) -> bytes:
         for name in self._alive(Stage.ADVERTISE_KEYS):
-            self._send("advertise keys", clients[name].advertise_keys, server.add_keys)
-        roster = self._close("advertise keys", server.close_keys)
+            with self._at_client("advertise keys"):
+                keys = self._clients[name].advertise_keys().to_bytes()
+            with self._at_server("advertise keys"):
+                self._server.add_keys(AdvertisedKeys.from_bytes(keys))
+        with self._at_server("advertise keys"):
+            return self._server.close_keys().to_bytes()
+
+    def _share_keys(self, roster: bytes) -> dict[str, DeliveredShares]:
         for name in self._alive(Stage.SHARE_KEYS):
-            share = self._call(clients[name].share_keys, roster)
-            self._send("share keys", share, server.add_shares)
-        delivered = self._close("share keys", server.close_shares)
+            with self._at_client("share keys"):
+                shares = self._clients[name].share_keys(Roster.from_bytes(roster)).to_bytes()
+            with self._at_server("share keys"):
+                self._server.add_shares(SharedKeys.from_bytes(shares))
+        with self._at_server("share keys"):
+            return self._server.close_shares()
+
+    def _mask_inputs(self, delivered: dict[str, DeliveredShares], input_of: InputOf) -> bytes:
         for name in self._alive(Stage.RECEIVE_SHARES):
-            with self._clock("client", "share keys"):
-                n_sharers = clients[name].receive_shares(delivered.pop(name))
-            if name in self._alive(Stage.MASK_INPUT, (name,)):
-                mask = self._call(clients[name].mask_input, input_of(name, n_sharers))
-                self._send("masked input", mask, server.add_input)
+            client = self._clients[name]
+            with self._at_server("share keys"):
+                shares = delivered.pop(name).to_bytes()
+            with self._at_client("share keys"):
+                n_sharers = client.receive_shares(DeliveredShares.from_bytes(shares))
+            if self._is_alive(name, Stage.MASK_INPUT):
+                values = input_of(name, n_sharers)
+                with self._at_client("masked input"):
+                    masked = client.mask_input(values).to_bytes()
+                with self._at_server("masked input"):
+                    self._server.add_input(MaskedInput.from_bytes(masked))
                 self._advance()
-        survivors = self._close("masked input", server.close_inputs)
+        with self._at_server("masked input"):
+            return self._server.close_inputs().to_bytes()
+
+    def _sign_survivors(self, survivors: bytes) -> dict[str, SurvivorSignatures]:
         for name in self._alive(Stage.SIGN_SURVIVORS):
-            sign = self._call(clients[name].sign_survivors, survivors)
-            self._send("consistency check", sign, server.add_signature)
-        signatures = self._close("consistency check", server.close_signatures)
+            with self._at_client("consistency check"):
+                told = SurvivorSet.from_bytes(survivors)
+                signature = self._clients[name].sign_survivors(told).to_bytes()
+            with self._at_server("consistency check"):
+                self._server.add_signature(SurvivorSignature.from_bytes(signature))
+        with self._at_server("consistency check"):
+            return self._server.close_signatures()
+
+    def _unmask(self, signatures: dict[str, SurvivorSignatures]) -> Aggregate:
         for name in self._alive(Stage.REVEAL_SHARES):
-            reveal = self._call(clients[name].reveal_shares, signatures[name])
-            self._send("unmasking", reveal, server.add_revealed)
-        return self._close("unmasking", server.close)
+            with self._at_server("consistency check"):
+                signed = signatures.pop(name).to_bytes()
+            with self._at_client("unmasking"):
+                told = SurvivorSignatures.from_bytes(signed)
+                revealed = self._clients[name].reveal_shares(told).to_bytes()
+            with self._at_server("unmasking"):
+                self._server.add_revealed(RevealedShares.from_bytes(revealed))
+        with self._at_server("unmasking"):
+            return self._server.close()
 
-    def _alive(self, stage: Stage, names: Sequence[str] | None = None) -> list[str]:
-        asked = self._clients if names is None else names
-        return [name for name in asked if self._dropouts.get(name, Stage.DONE) > stage]
+    def _alive(self, stage: Stage) -> list[str]:
+        return [name for name in self._clients if self._is_alive(name, stage)]
 
-    def _send(self, stage: str, make: Callable[[], M], take: Callable[[M], None]) -> None:
-        with self._clock("client", stage):
-            message = make()
-        with self._clock("server", stage):
-            take(message)
+    def _is_alive(self, name: str, stage: Stage) -> bool:
+        return self._dropouts.get(name, Stage.DONE) > stage
 
-    def _close(self, stage: str, close: Callable[[], T]) -> T:
-        with self._clock("server", stage):
-            return close()
+    def _at_client(self, stage: str) -> AbstractContextManager[object]:
+        return self._clock("client", stage)
 
-    @staticmethod
-    def _call(method: Callable[[A], M], argument: A) -> Callable[[], M]:
-        return lambda: method(argument)
-
-
-T = TypeVar("T")
-A = TypeVar("A")
+    def _at_server(self, stage: str) -> AbstractContextManager[object]:
+        return self._clock("server", stage)

@@ -183,14 +183,11 @@ class MaskedInput(Message):
     values: NDArray[np.uint64]
 
     def _write(self, writer: Writer) -> None:
-        writer.number(self.sender).sized(self.values.astype("<u8").tobytes())
+        writer.number(self.sender).words(self.values)
 
     @classmethod
     def _read(cls, context: bytes, reader: Reader) -> Self:
-        sender, content = reader.number(), reader.sized()
-        if len(content) % 8:
-            raise malformed("a vector has 8 bytes a value")
-        return cls(context, sender, np.frombuffer(content, "<u8").astype(np.uint64))
+        return cls(context, reader.number(), reader.words())
 
 
 @dataclass(frozen=True)

@@ -11,20 +11,38 @@ places:
 - complete graph, W = n:  2 t > n + c  (Bonawitz et al. 2017, theorem 6.5);
 - ring:  2 t >= W + 2 c(W) + 2  and  3 t >= 2 W + 2 + c(2 (W - t) + c(W)) + c(W - t + c(W)).
 
-Then no honest client has both secrets opened (that needs 2 t <= W + c), and all honest clients that
-open shares of clients in a sum have checked signatures on one and the same sets. Why, on the ring:
+Then whatever the server tells, from one roster it gets at most one sum: over all honest members of
+one U3 that honest clients accepted. Clients that it showed another roster are not in that U3;
+clients that sent a vector under a U2 of their own and never signed are in the sum or there is none.
 
-1. Two clients that accepted different sets have t signers each among their holders, and an honest
-   client signs once. So they stand at least 2 t - W - c apart, c counted where their
-   neighbourhoods overlap.
-2. If holders of one client u accept different sets, two successive openers leave a gap of that
-   length in u's neighbourhood with no opener in it. By the last inequality fewer than the t
-   openers that u needs are left. So all openers of u accepted the same sets.
-3. The t openers of u and those of the next opened client lie in W + 1 places; by the first
-   inequality some are common. So the sets are the same all around the ring.
-4. For the same reason opened clients cannot fall into two groups without a mask between them: the
-   sum of a part cannot be had. Clients whose masks are removed as dropped open nothing, since they
-   would have to accept a set without themselves.
+A client *accepts* (U2, U3) when t of its holders signed it; only then does it open shares. It signs
+once, with itself in U3, and only if every neighbour in U3 sent it shares that it could read; an
+honest client's are readable only under the roster that the client itself was shown. The server can
+use the vector of an honest client u only if u's seed was opened, and each mask of u goes only with
+the other client's key, or against the same mask in the vector of a client of this roster that is
+in the sum too. Let W = 2 h + 1. On the ring:
+
+1. No accepting client has its mask key opened. Of its holders t signed a U3 with it and t others
+   accepted one without it, save colluders counted twice: 2 t <= W + c(W). For the same reason no
+   client has both secrets opened.
+2. Two clients that accepted different sets stand d >= 2 t - W - c places apart, since their t
+   signers each lie in W + d places and only the c colluders where both neighbourhoods overlap
+   signed twice.
+3. All accepting holders of an opened client u accepted the same sets. Else two successive ones
+   differ, with d - 1 places between them in which none accepts; with the colluders there, at most
+   W - d + 1 + c holders open u. That is less than t by the last inequality.
+4. A client u in a sum has t - c(W) >= h + 2 accepting honest holders, and t holders in the U2 that
+   it masked under. So some holder p is both. By 1 the mask with p stays unless p is in the sum.
+5. By 3 the accepting holders of p accepted what p did, so they are in the U2 that p masked under,
+   and as in 4 in the sum. Of h + 2 among 2 h + 1 places, one at least is on either side of p. So
+   accepting clients of the sum follow one another all around the ring, at most h apart, with one
+   and the same U2 and U3. Any honest client that accepts stands within h of one, so is one of them.
+6. An honest member v of this U3 is within h of one of them, who could read v's shares: v was shown
+   this roster. All who open anything have v in U3, so v's key is not opened, and v is in the sum.
+   Who is not in U3 has no seed opened. Neighbours of accepting clients signed their keys, so no
+   entry of the roster is made up.
+
+In a complete graph all of this holds at once, with t + t - n - c >= 1 clients in 4.
 
 Who colludes is decided before the order is drawn; a server that can corrupt clients of its choice
 afterwards is not covered on a ring.

@@ -24,10 +24,15 @@ class Session(Settings):
     Every party must get them from somebody whom it trusts to set them: a client takes part in the
     session that it was told of, with the protection that these numbers give.
 
+    A client takes part in a session once. Nothing here remembers that beyond one
+    `AggregationClient`: a client that is started again and joins the same session with fresh keys
+    can be summed twice, and its two vectors be told apart. Whoever runs clients keeps the ids of
+    the sessions that each began, on disk before its keys leave, and refuses them afterwards.
+
     Parameters
     ----------
     session_id
-        64 hexadecimal digits, never used before.
+        64 hexadecimal digits, never used before: the caller's duty, as said above.
     members
         The clients that may take part.
     n_values

@@ -11,8 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate
-from math import prod
+from math import comb, prod
 from operator import mul
 from typing import Final
 
@@ -88,12 +87,14 @@ def lagrange_at_zero(points: tuple[int, ...]) -> tuple[int, ...]:
     >>> lagrange_at_zero((1, 2)) == (2, PRIME - 1)
     True
     """
-    together = prod(points) % PRIME
-    below = [
-        point * difference % PRIME
-        for point, difference in zip(points, _differences(points), strict=True)
-    ]
-    return tuple(together * inverse % PRIME for inverse in _inverses(below))
+    if max(points) <= 2 * len(points):
+        return _weights_with_gaps(points)
+    weights = []
+    for point in points:
+        others = [other for other in points if other != point]
+        below = prod(other - point for other in others)
+        weights.append(prod(others) * pow(below, -1, PRIME) % PRIME)
+    return tuple(weights)
 
 
 def _interpolate(points: tuple[int, ...], shares: Mapping[int, int]) -> int:
@@ -102,33 +103,38 @@ def _interpolate(points: tuple[int, ...], shares: Mapping[int, int]) -> int:
     return total % PRIME
 
 
-def _differences(points: tuple[int, ...]) -> list[int]:
-    """Return for each point the product of its differences from all others, as exact integers.
+def _weights_with_gaps(points: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the weights of points that are most of 1, 2, ..., m.
 
-    Several small differences are multiplied in one machine word before Python's integers take over.
+    All of 1, ..., m would have the weights (-1)^(i-1) C(m, i). A point g that is missing takes its
+    factor g / (g - i) out of each: few small factors, where the definition has many.
     """
-    bits = max(max(points).bit_length(), 1)
-    if bits > 31:
-        return [prod(other - point for other in points if other != point) for point in points]
-    per_word = 62 // bits
-    padded = -(-len(points) // per_word) * per_word
+    last = max(points)
+    gaps = sorted(set(range(1, last + 1)).difference(points))
+    scale = pow(prod(gaps), -1, PRIME)
+    binomials = _binomials(last)
+    return tuple(
+        (factor if point % 2 else -factor) * binomials[point] * scale % PRIME
+        for point, factor in zip(points, _products_of_differences(gaps, points), strict=True)
+    )
+
+
+@lru_cache(maxsize=256)
+def _binomials(m: int) -> tuple[int, ...]:
+    return tuple(comb(m, i) for i in range(m + 1))
+
+
+def _products_of_differences(gaps: Sequence[int], points: Sequence[int]) -> list[int]:
+    """Return for each point the product over g of g - point, exactly.
+
+    Several small factors are multiplied in one machine word before Python's integers take over.
+    """
+    per_word = 62 // max(points).bit_length()
+    padded = -(-len(gaps) // per_word) * per_word
     table = np.ones((len(points), padded), np.int64)
-    values = np.array(points, np.int64)
-    table[:, : len(points)] = values[None, :] - values[:, None]
-    np.fill_diagonal(table[:, : len(points)], 1)
+    table[:, : len(gaps)] = np.subtract.outer(np.array(gaps, np.int64), points).T
     words = table.reshape(len(points), -1, per_word).prod(axis=2)
     return [prod(row) for row in words.tolist()]
-
-
-def _inverses(values: Sequence[int]) -> list[int]:
-    """Return all inverses with a single inversion (Montgomery's trick)."""
-    products = list(accumulate(values, lambda left, right: left * right % PRIME, initial=1))
-    inverse = pow(products[-1], -1, PRIME)
-    inverses = []
-    for value, before in zip(reversed(values), reversed(products[:-1]), strict=True):
-        inverses.append(inverse * before % PRIME)
-        inverse = inverse * value % PRIME
-    return inverses[::-1]
 
 
 def _evaluate(coefficients: Sequence[int], point: int) -> int:

@@ -16,15 +16,10 @@ from cloister.privacy.secure_aggregation.messages import SealedShares
 from cloister.privacy.secure_aggregation.shamir import PRIME, SHARE_BYTES, share
 from cloister.privacy.secure_aggregation.transcript import Transcript
 
-__all__ = ["KEY_SHARE", "SEED_SHARE", "SharePackets", "point_of"]
+__all__ = ["KEY_SHARE", "SEED_SHARE", "SharePackets"]
 
 SEED_SHARE: Final = b"share of a self-mask seed"
 KEY_SHARE: Final = b"share of a mask key"
-
-
-def point_of(place: int) -> int:
-    """Return where on the polynomial the share of a client lies; 0 is the secret itself."""
-    return place + 1
 
 
 class SharePackets:
@@ -41,22 +36,25 @@ class SharePackets:
         self._held: dict[int, tuple[int, int]] = {}  # owner: (seed share, key share)
 
     def seal(self, seed: bytes, mask_key: bytes) -> tuple[SealedShares, ...]:
-        """Share both secrets out among the holders, this client itself among them."""
-        points = [point_of(holder) for holder in self._holders]
+        """Share both secrets out among the holders, this client itself among them.
+
+        The shares lie at 1, 2, ... on the polynomials, in the order of the holders.
+        """
+        points = range(1, len(self._holders) + 1)
         threshold = self._transcript.plan.threshold
         seed_shares = share(seed, threshold, points)
         key_shares = share(mask_key, threshold, points)
         shares = zip(self._holders, seed_shares, key_shares, strict=True)
         return tuple(self._sealed(holder, (b, s)) for holder, b, s in shares)
 
-    def open(self, packets: Iterable[SealedShares], expected: set[int]) -> list[int]:
+    def open(self, packets: Iterable[SealedShares], expected: set[int]) -> tuple[int, ...]:
         """Take the shares of ``expected`` owners; return those whose shares cannot be read."""
         for packet in packets:
             opened = self._opened(packet)
             if opened is not None:
                 self._held[packet.peer] = opened
         self._keys.clear()
-        return sorted(expected - self._held.keys())
+        return tuple(sorted(expected - self._held.keys()))
 
     def seed_shares(self, owners: Iterable[int]) -> tuple[tuple[int, int], ...]:
         """Return the shares held of these owners' self-mask seeds."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from functools import cached_property
+from collections.abc import Iterable
 
 from cloister.privacy.secure_aggregation.errors import AggregationFailed
 from cloister.privacy.secure_aggregation.keys import digest
@@ -34,25 +34,31 @@ class Transcript:
     def __init__(self, session: Session, roster: Roster) -> None:
         _check_roster(session, roster)
         self.session = session
-        self.entries: tuple[AdvertisedKeys, ...] = roster.entries
+        self.entries: dict[int, AdvertisedKeys] = dict(enumerate(roster.entries))
+        self.n_clients = len(roster.entries)
         self.digest = digest(b"roster", roster.to_bytes())
-        self.plan = session.plan(len(roster.entries))
+        self.plan = session.plan(self.n_clients)
+        self._order, self._places = self._ring()
 
-    @property
-    def n_clients(self) -> int:
-        """How many clients advertised keys."""
-        return len(self.entries)
+    def place_of(self, keys: AdvertisedKeys) -> int:
+        """Return the place of a client in the roster, by what it advertised."""
+        for place, entry in self.entries.items():
+            if entry == keys:
+                return place
+        raise AggregationFailed("the roster does not have this client's keys", where=keys.client_id)
+
+    def keep(self, places: Iterable[int]) -> None:
+        """Forget the keys of all others: a client needs those of its holders, and no more."""
+        self.entries = {place: self.entries[place] for place in places}
 
     def holders(self, client: int) -> tuple[int, ...]:
         """Return who holds a client's shares: itself and its neighbours on the ring."""
-        order, places = self._ring
-        return holders_at(order, places[client], self.plan.n_holders)
+        return holders_at(self._order, self._places[client], self.plan.n_holders)
 
-    @cached_property
     def _ring(self) -> tuple[list[int], list[int]]:
-        """The clients in the order of the ring, and the place of each in it."""
+        """Return the clients in the order of the ring, and the place of each in it."""
         seed = digest(b"ring", self.digest)
-        order = ring_order(seed, [entry.client_id for entry in self.entries])
+        order = ring_order(seed, [entry.client_id for entry in self.entries.values()])
         places = [0] * len(order)
         for place, client in enumerate(order):
             places[client] = place

@@ -19,7 +19,7 @@ from cloister.privacy.secure_aggregation.keys import MASK, KeyPair
 from cloister.privacy.secure_aggregation.masks import SEED_BYTES, MaskStream
 from cloister.privacy.secure_aggregation.messages import RevealedShares, SealedShares
 from cloister.privacy.secure_aggregation.shamir import SHARE_BYTES, reconstruct
-from cloister.privacy.secure_aggregation.share_packets import KEY_SHARE, SEED_SHARE, point_of
+from cloister.privacy.secure_aggregation.share_packets import KEY_SHARE, SEED_SHARE
 from cloister.privacy.secure_aggregation.transcript import Transcript, commitment_to_seed
 
 __all__ = ["Unmasking"]
@@ -46,8 +46,8 @@ class Unmasking:
     ) -> None:
         self._transcript = transcript
         self._holders = holders
-        self._digests = {
-            owner: {packet.peer: packet[2:] for packet in packets}
+        self._given = {  # of each owner, by holder: the point and the hashes of its shares
+            owner: {packet.peer: (point, *packet[2:]) for point, packet in enumerate(packets, 1)}
             for owner, packets in shared.items()
         }
         self._shares: dict[int, dict[int, int]] = {owner: {} for owner in shared}
@@ -60,10 +60,11 @@ class Unmasking:
         self.openers.add(holder)
         for kind, shares in ((SEED_SHARE, message.seed_shares), (KEY_SHARE, message.key_shares)):
             for owner, value in shares:
-                if not self._is_right(kind, owner, holder, value, survivors):
+                point = self._point_if_right(kind, owner, holder, value, survivors)
+                if point is None:
                     self.liars.add(holder)
                 else:
-                    self._shares[owner][point_of(holder)] = value
+                    self._shares[owner][point] = value
         if holder in self.liars:
             raise AggregationFailed(
                 "a revealed share is not the one that was given",
@@ -81,16 +82,17 @@ class Unmasking:
             else:
                 self._remove_pairwise(stream, total, owner, secret, survivors)
 
-    def _is_right(
+    def _point_if_right(
         self, kind: bytes, owner: int, holder: int, value: int, survivors: set[int]
-    ) -> bool:
+    ) -> int | None:
         """Compare a share with its hash; only one of the two kinds may be revealed of an owner."""
-        digests = self._digests.get(owner, {}).get(holder)
-        if digests is None or (kind is SEED_SHARE) != (owner in survivors):
-            return False
+        given = self._given.get(owner, {}).get(holder)
+        if given is None or (kind is SEED_SHARE) != (owner in survivors):
+            return None
+        point, seed_digest, key_digest = given
         content = value.to_bytes(SHARE_BYTES, "big")
         found = self._transcript.share_digest(kind, owner, holder, content)
-        return bool(found == digests[kind is KEY_SHARE])
+        return point if found == (seed_digest if kind is SEED_SHARE else key_digest) else None
 
     def _open(self, owner: int, survived: bool) -> bytes:
         """Return a client's self-mask seed, or its mask key if it dropped out, checked."""

@@ -9,6 +9,9 @@ import itertools
 import struct
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cloister.core.errors import DataError
 
 __all__ = ["Reader", "Writer", "malformed"]
@@ -31,7 +34,7 @@ class Writer:
     """
 
     def __init__(self) -> None:
-        self._parts: list[bytes] = []
+        self._parts: list[bytes | memoryview] = []
 
     def raw(self, content: bytes) -> Writer:
         """Put bytes whose length the reader knows."""
@@ -45,6 +48,14 @@ class Writer:
     def sized(self, content: bytes) -> Writer:
         """Put bytes with their length before them."""
         return self.number(len(content)).raw(content)
+
+    def words(self, values: NDArray[np.uint64]) -> Writer:
+        """Put a vector of 64-bit words with its length in bytes before it."""
+        self._parts += [
+            (8 * len(values)).to_bytes(4, "little"),
+            values.astype("<u8", copy=False).data,
+        ]
+        return self
 
     def rising(self, values: Sequence[int]) -> Writer:
         """Put numbers, each larger than the one before."""
@@ -78,6 +89,16 @@ class Reader:
     def sized(self) -> bytes:
         """Take bytes with their length before them."""
         return self.raw(self.number())
+
+    def words(self) -> NDArray[np.uint64]:
+        """Take a vector of 64-bit words: a read-only view of the message."""
+        n_bytes = self.number()
+        end = self._place + n_bytes
+        if n_bytes % 8 or end > len(self._content):
+            raise malformed("a vector has 8 bytes a value, and all of them are there")
+        values = np.frombuffer(self._content, "<u8", n_bytes // 8, self._place)
+        self._place = end
+        return values.astype(np.uint64, copy=False)
 
     def text(self) -> str:
         """Take a text in UTF-8."""
