@@ -275,7 +275,7 @@ def _reach(loss: Loss, count: int) -> float:
     return count * (pure if math.isfinite(pure) else loss.noise)
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=256)
 def _pld(loss: Loss, step: float) -> PrivacyLossDistribution:
     from dp_accounting.pld import common, privacy_loss_distribution
 
