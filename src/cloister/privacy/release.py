@@ -7,6 +7,7 @@ A release states its sensitivity, the unit that it protects and what neighbourin
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections import Counter
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -99,8 +100,9 @@ class Release(Settings):
             return 1 if self.neighbours == "replace" else 2
         return self.group_sizes.get(level)
 
+    @abstractmethod
     def _losses(self, group_size: int) -> tuple[Loss, ...]:
-        raise NotImplementedError
+        """Return the losses of a group of so many units."""
 
 
 class GaussianRelease(Release):

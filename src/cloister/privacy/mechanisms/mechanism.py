@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, Literal, NamedTuple, Self
 
 from numpy.typing import ArrayLike, NDArray
@@ -61,8 +62,10 @@ class Mechanism(Settings):
         """Return the record of protecting so many values, to ask the ledger beforehand."""
         return self._kind()(**self.model_dump(), n_values=n_values, simulated=simulated)
 
+    @abstractmethod
     def _kind(self) -> type[Release]:
-        raise NotImplementedError
+        """Return the kind of its records."""
 
+    @abstractmethod
     def _noised(self, values: ArrayLike, source: NoiseSource) -> NDArray[Any]:
-        raise NotImplementedError
+        """Return the values with noise, or refuse them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import Any, Literal, Self
 
 from numpy.typing import NDArray
@@ -58,9 +59,9 @@ class NoisePlan(Settings):
         return self.n_clients - self.n_dropouts - self.n_colluders
 
     @property
+    @abstractmethod
     def target_sigma(self) -> float:
         """Standard deviation of the noise that is planned for."""
-        raise NotImplementedError
 
     @property
     def share_sigma(self) -> float:
@@ -75,13 +76,13 @@ class NoisePlan(Settings):
         """Return the standard deviation of all noise in a sum: what accuracy suffers from."""
         return self.share_sigma * math.sqrt(self._enough(n_survivors))
 
+    @abstractmethod
     def draw_share(self, n_values: int, source: NoiseSource) -> NDArray[Any]:
         """Draw one client's share, to be added to its values before they are masked."""
-        raise NotImplementedError
 
+    @abstractmethod
     def draw_sum(self, n_values: int, n_survivors: int, source: SimulatedNoise) -> NDArray[Any]:
         """Draw all noise in a sum at once, as a simulation of many clients does."""
-        raise NotImplementedError
 
     def release(
         self,
@@ -123,8 +124,9 @@ class NoisePlan(Settings):
             fields["sampling_rate"] = sampling_rate
         return self._release(fields)
 
+    @abstractmethod
     def _release(self, fields: dict[str, Any]) -> Release:
-        raise NotImplementedError
+        """Return the record with these fields."""
 
     def _note(self) -> str:
         return (
