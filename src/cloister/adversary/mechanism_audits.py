@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -73,14 +74,14 @@ class MechanismAudit(Settings):
         """Nobody claims anything but the ledger."""
         return
 
-    @cached_property
+    @property
+    @abstractmethod
     def mechanism(self) -> Mechanism:
         """The mechanism, as clients use it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def log_ratio(self, values: NDArray[Any]) -> Floats:
         """Return how much more likely values are if the true one is 1."""
-        raise NotImplementedError
 
     def releases(self) -> Sequence[Release]:
         """Return what the ledger records: one release a round."""

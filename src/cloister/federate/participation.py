@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -70,6 +72,14 @@ def take_turns(n_clients: int, n_participants: int, *, seed: int, round: int) ->
             f"must be 1 to {n_clients}, the number of clients (given: {n_participants})",
             where="participants",
         )
-    order = stream(seed, "turns").permutation(n_clients)
+    order = _order_of_turns(n_clients, seed)
     places = (round * n_participants + np.arange(n_participants)) % n_clients
     return np.sort(order[places])
+
+
+@lru_cache(maxsize=1)
+def _order_of_turns(n_clients: int, seed: int) -> NDArray[np.int64]:
+    """Draw the order once for all rounds: for a million clients that takes longer than a round."""
+    order: NDArray[np.int64] = stream(seed, "turns").permutation(n_clients)
+    order.flags.writeable = False
+    return order
