@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cloister.core.errors import SettingsError, StoreError
-from cloister.lab.simulation import running, workers
+from cloister.lab.simulation import running
 from cloister.lab.simulation.experiment import Experiment, read_experiment
 from cloister.lab.simulation.grid import PlannedRun
 from cloister.lab.simulation.run import simulate
@@ -119,7 +119,7 @@ def test_a_defect_of_ours_is_reported_with_its_trace(
     def broken(*_args: object, **_kwargs: object) -> None:
         raise ZeroDivisionError("boom")
 
-    monkeypatch.setattr(workers, "simulate", broken)
+    monkeypatch.setattr("cloister.lab.simulation.grid.simulate", broken)
     outcome = run_grid(grid(seeds=[1], vary={}), tmp_path, workers=1, threads=1)
     (failure,) = outcome.failures
     assert failure.error == "ZeroDivisionError: boom"

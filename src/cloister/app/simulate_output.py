@@ -12,6 +12,7 @@ from cloister.app.output import number, table
 
 if TYPE_CHECKING:
     from cloister.lab.simulation.experiment import Experiment
+    from cloister.lab.simulation.grid import PlannedRun
     from cloister.lab.simulation.report import FolderReport
     from cloister.lab.simulation.running import GridOutcome
     from cloister.lab.simulation.settings import SimulationSettings
@@ -57,7 +58,7 @@ def grid_result(
     return result
 
 
-def _failed(failure: RunFailure) -> Result:
+def _failed(failure: RunFailure[PlannedRun]) -> Result:
     return {
         "run": failure.run.settings.digest(),
         "system": failure.run.system,
@@ -79,12 +80,12 @@ def _reported(experiment: Experiment, report: FolderReport) -> Result:
     }
 
 
-def _tell_failures(failures: Sequence[RunFailure]) -> None:
+def _tell_failures(failures: Sequence[RunFailure[PlannedRun]]) -> None:
     """Name every failed run on standard error, those with one cause together."""
     from cloister.lab.simulation.systems import varying_settings
 
     varying = varying_settings([failure.run for failure in failures])
-    by_cause: dict[tuple[str, str], list[RunFailure]] = {}
+    by_cause: dict[tuple[str, str], list[RunFailure[PlannedRun]]] = {}
     for failure in failures:
         by_cause.setdefault((failure.error, failure.remedy), []).append(failure)
     for (error, remedy), group in by_cause.items():

@@ -35,7 +35,9 @@ def figures_of(
         raise SettingsError(
             f"no paper {name!r}", where="reproduce", remedy=f"there are: {', '.join(NAMES)}"
         )
-    figures: list[Figure] = importlib.import_module(f"{__name__}.{name}").figures(size, collections)
+    figures: list[Figure] = importlib.import_module(f"{__name__}.{name.replace('-', '_')}").figures(
+        size, collections
+    )
     known = [figure.key for figure in figures]
     for key in only:
         if key not in known:

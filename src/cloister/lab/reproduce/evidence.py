@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cloister.lab.reproduce.claim import Estimate
 from cloister.lab.reproduce.quantity import Outcome, Quantity
+from cloister.lab.reproduce.study import StudyOutcome
 from cloister.measure.significance import paired_differences
 
 __all__ = ["Evidence", "Sample", "gap_difference", "paired", "student_interval"]
@@ -34,16 +35,25 @@ class Evidence:
         By part and system.
     """
 
-    def __init__(self, outcomes: Mapping[tuple[str, str], Sequence[Outcome]]) -> None:
+    def __init__(
+        self, outcomes: Mapping[tuple[str, str], Sequence[Outcome | StudyOutcome]]
+    ) -> None:
         self._outcomes = outcomes
 
-    def outcomes(self, part: str, system: str, click_model: str | None = None) -> list[Outcome]:
+    def outcomes(
+        self, part: str, system: str, click_model: str | None = None
+    ) -> list[Outcome | StudyOutcome]:
         """Return a system's outcomes, under one click model if it is given."""
         return [
             outcome
             for outcome in self._outcomes.get((part, system), ())
-            if click_model in (None, outcome.run.settings.click_model)
+            if click_model in (None, outcome.click_model)
         ]
+
+    def runs(self, part: str, system: str, click_model: str | None = None) -> list[Outcome]:
+        """Return those of a system's outcomes that are runs, with their curves."""
+        found = self.outcomes(part, system, click_model)
+        return [outcome for outcome in found if isinstance(outcome, Outcome)]
 
     def sample(
         self, part: str, system: str, quantity: Quantity, click_model: str | None = None

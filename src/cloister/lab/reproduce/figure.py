@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeVar
 
 from cloister.lab.reproduce.claim import Claim
 from cloister.lab.reproduce.collection import Collection
+from cloister.lab.reproduce.evidence import Evidence
+from cloister.lab.reproduce.study import Study
 from cloister.lab.simulation.curves import Axis
 from cloister.lab.simulation.experiment import Experiment
 
@@ -77,17 +80,20 @@ class Figure:
         What differs here from the paper, beyond sizes and collections.
     measures, x
         Of its learning curves; none are drawn where there are no measures.
+    pictures
+        Draws what else there is to be seen: contents by file name, ``heat-map.png``.
     """
 
     key: str
     title: str
     paper_setting: str
-    parts: tuple[Part, ...]
+    parts: tuple[Part | Study, ...]
     claims: tuple[Claim, ...]
     note: str = ""
     measures: tuple[str, ...] = ("offline_ndcg",)
     x: Axis = "rounds"
+    pictures: Callable[[Evidence], dict[str, bytes]] | None = None
 
-    def part(self, name: str) -> Part:
+    def part(self, name: str) -> Part | Study:
         """Return the part of that name."""
         return next(part for part in self.parts if part.name == name)

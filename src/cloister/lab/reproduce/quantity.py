@@ -19,6 +19,7 @@ __all__ = [
     "ONLINE_LESS_OFFLINE",
     "Outcome",
     "Quantity",
+    "figure",
     "gain",
     "late",
     "trend",
@@ -46,6 +47,11 @@ class Outcome:
         settings = self.run.settings
         return settings.data, settings.fold, settings.seed
 
+    @property
+    def click_model(self) -> str:
+        """Whose clicks it trained on."""
+        return self.run.settings.click_model
+
     def at_end(self, figure: str) -> float:
         """Return a figure of its summary."""
         value: Any = self.run.summary.get(figure)
@@ -71,10 +77,15 @@ class Outcome:
 
 
 class Quantity(NamedTuple):
-    """A number that every run has, and what it is called."""
+    """A number that every run, or every outcome of a study, has, and what it is called."""
 
     label: str
-    of: Callable[[Outcome], float]
+    of: Callable[[Any], float]
+
+
+def figure(name: str, label: str = "") -> Quantity:
+    """Return the figure of that name, as a run's summary or a study has it."""
+    return Quantity(label or name, lambda outcome: outcome.at_end(name))
 
 
 NDCG: Final = Quantity("offline nDCG@10", lambda outcome: outcome.at_end("offline_ndcg@10"))

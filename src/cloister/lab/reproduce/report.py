@@ -46,8 +46,12 @@ def write_curves(folder: Path, figure: Figure, evidence: Evidence) -> list[Path]
     """Draw a figure's learning curves, one PNG and one page for each part that was run."""
     written = []
     (folder / "curves").mkdir(exist_ok=True)
+    pictures = figure.pictures(evidence) if figure.pictures is not None else {}
+    for name, content in pictures.items():
+        written.append(folder / "curves" / f"{figure.key}-{name}")
+        write_aside(folder, written[-1], content)
     for part in figure.parts if figure.measures else ():
-        runs = _drawn(part, evidence)
+        runs = _drawn(part, evidence) if isinstance(part, Part) else []
         if not runs:
             continue
         grid = curve_grid(runs, x=figure.x, measures=figure.measures)
@@ -66,7 +70,7 @@ def _drawn(part: Part, evidence: Evidence) -> list[KeptRun]:
     return [
         outcome.run._replace(settings=outcome.run.settings.model_copy(update={"data": "data"}))
         for system in systems
-        for outcome in evidence.outcomes(part.name, system)
+        for outcome in evidence.runs(part.name, system)
     ]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from cloister.lab.reproduce.claim import Claim, Estimate, Verdict
 from cloister.lab.reproduce.evidence import Evidence
 from cloister.lab.reproduce.figure import Figure, Part
+from cloister.lab.reproduce.study import Study
 from cloister.lab.simulation.grid import expand
 
 __all__ = ["counted", "rows_of"]
@@ -72,7 +73,9 @@ def _row(figure: Figure, claim: Claim, evidence: Evidence, settings: dict[str, s
     }
 
 
-def _judged(claim: Claim, parts: Sequence[Part], evidence: Evidence) -> tuple[Estimate, Verdict]:
+def _judged(
+    claim: Claim, parts: Sequence[Part | Study], evidence: Evidence
+) -> tuple[Estimate, Verdict]:
     for part in parts:
         if not part.collection.is_here:
             note = f"{part.collection.name} is not here: {part.collection.address}"
@@ -85,8 +88,11 @@ def _joined(names: Iterable[str]) -> str:
     return " and ".join(dict.fromkeys(names))
 
 
-def _setting(part: Part) -> str:
+def _setting(part: Part | Study) -> str:
     """Say how large a part's runs are."""
+    if isinstance(part, Study):
+        repeats = {(job.settings.data, job.settings.fold, job.settings.seed) for job in part.jobs}
+        return f"{part.setting}, {len(repeats)} repetitions"
     runs = expand(part.experiment)
     return (
         f"{_range(run.clients for run in runs)} clients x "

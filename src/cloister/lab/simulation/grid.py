@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from cloister.core.errors import SettingsError
 from cloister.data.clicks import GRADE_COUNTS, click_model
 from cloister.data.source import n_folds
 from cloister.lab.simulation.experiment import Experiment
+from cloister.lab.simulation.run import Advance, simulate
+from cloister.lab.simulation.run_files import write_run
 from cloister.lab.simulation.settings import SimulationSettings
 
 __all__ = ["PlannedRun", "expand", "planned_runs"]
@@ -20,6 +23,16 @@ class PlannedRun(NamedTuple):
 
     settings: SimulationSettings
     system: str = ""
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of training."""
+        return self.settings.rounds
+
+    def carry_out(self, folder: Path, *, position: int, threads: int, advance: Advance) -> None:
+        """Train, and keep the run in a prepared folder."""
+        result = simulate(self.settings, threads=threads, advance=advance)
+        write_run(folder, result, system=self.system, position=position)
 
 
 def expand(experiment: Experiment) -> list[SimulationSettings]:

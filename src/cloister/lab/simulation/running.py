@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from cloister.core.errors import SettingsError, StoreError
 from cloister.lab.simulation.experiment import Experiment
-from cloister.lab.simulation.grid import planned_runs
+from cloister.lab.simulation.grid import PlannedRun, planned_runs
 from cloister.lab.simulation.run import Advance
 from cloister.lab.simulation.run_files import prepare_folder, read_run, rename_run, write_aside
 from cloister.lab.simulation.workers import Event, Job, RunFailure, do_job, in_processes
@@ -24,7 +24,7 @@ class GridOutcome(NamedTuple):
 
     n_done: int
     n_skipped: int
-    failures: tuple[RunFailure, ...]
+    failures: tuple[RunFailure[PlannedRun], ...]
 
     @property
     def n_runs(self) -> int:
@@ -83,7 +83,7 @@ def run_grid(
                 rename_run(folder, kept, system=run.system, position=position)
         processes, share = _shares(len(jobs), workers, threads)
         progress = _Progress([run.settings.rounds for run in runs], jobs, advance)
-        failures: dict[int, RunFailure] = {}
+        failures: dict[int, RunFailure[PlannedRun]] = {}
         with closing(_events(jobs, folder, processes, share, progress)) as events:
             for event in events:
                 progress.tell(event)
@@ -110,13 +110,15 @@ def _shares(n_jobs: int, workers: int | None, threads: int | None) -> tuple[int,
 class _Progress:
     """Adds up the rounds of all runs."""
 
-    def __init__(self, rounds: Sequence[int], jobs: Sequence[Job], advance: Advance | None) -> None:
+    def __init__(
+        self, rounds: Sequence[int], jobs: Sequence[Job[PlannedRun]], advance: Advance | None
+    ) -> None:
         self._done = dict(enumerate(rounds)) | {job.position: 0 for job in jobs}
         self._total = sum(rounds)
         self._advance = advance
         self._show()
 
-    def tell(self, event: Event) -> None:
+    def tell(self, event: Event[PlannedRun]) -> None:
         settings = event.job.run.settings
         self._done[event.job.position] = settings.rounds if event.ended else event.rounds
         self._show()
@@ -127,8 +129,8 @@ class _Progress:
 
 
 def _events(
-    jobs: Sequence[Job], folder: Path, workers: int, threads: int, progress: _Progress
-) -> Generator[Event, None, None]:
+    jobs: Sequence[Job[PlannedRun]], folder: Path, workers: int, threads: int, progress: _Progress
+) -> Generator[Event[PlannedRun], None, None]:
     """Do the jobs: in this process, or in several."""
     if workers > 1:
         with closing(in_processes(jobs, folder, workers=workers, threads=threads)) as events:
@@ -136,7 +138,7 @@ def _events(
         return
     for job in jobs:
 
-        def advance(done: int, total: int, job: Job = job) -> None:
+        def advance(done: int, total: int, job: Job[PlannedRun] = job) -> None:
             progress.tell(Event(job, done))
 
         failure = do_job(job, folder, threads=threads, advance=advance)

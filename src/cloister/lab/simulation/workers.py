@@ -14,51 +14,63 @@ from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from cloister.core.errors import CloisterError
-from cloister.lab.simulation.grid import PlannedRun
-from cloister.lab.simulation.run import Advance, simulate
-from cloister.lab.simulation.run_files import write_run
+from cloister.lab.simulation.run import Advance
 
-__all__ = ["Job", "RunFailure", "do_job", "in_processes"]
+__all__ = ["Job", "RunFailure", "Work", "do_job", "in_processes"]
 
 REPORT_EVERY_S: Final = 0.1  # rounds may take microseconds; people read more slowly
 
 
-class Job(NamedTuple):
+class Work(Protocol):
+    """Something that a process of its own can do: a run, or a measurement."""
+
+    @property
+    def rounds(self) -> int:
+        """How long it is, in the steps of which it tells."""
+
+    def carry_out(self, folder: Path, *, position: int, threads: int, advance: Advance) -> None:
+        """Do it, and keep the results in a prepared folder."""
+
+
+W = TypeVar("W", bound=Work)
+
+
+class Job(NamedTuple, Generic[W]):
     """A run to be done, and where it stands in its grid."""
 
     position: int
-    run: PlannedRun
+    run: W
 
 
-class RunFailure(NamedTuple):
+class RunFailure(NamedTuple, Generic[W]):
     """A run that failed: why, what to do about it, and for a defect of ours where it arose."""
 
-    run: PlannedRun
+    run: W
     error: str
     remedy: str
     trace: str = ""
 
 
-class Event(NamedTuple):
+class Event(NamedTuple, Generic[W]):
     """What a job has to tell: rounds done so far, and at its end how that was."""
 
-    job: Job
+    job: Job[W]
     rounds: int
     ended: bool = False
-    failure: RunFailure | None = None
+    failure: RunFailure[W] | None = None
 
 
 def do_job(
-    job: Job, folder: Path, *, threads: int, advance: Advance | None = None
-) -> RunFailure | None:
+    job: Job[W], folder: Path, *, threads: int, advance: Advance | None = None
+) -> RunFailure[W] | None:
     """Do a run and keep its results; return why that failed, if it did."""
-    settings = job.run.settings
     try:
-        result = simulate(settings, threads=threads, advance=advance)
-        write_run(folder, result, system=job.run.system, position=job.position)
+        job.run.carry_out(
+            folder, position=job.position, threads=threads, advance=advance or _silent
+        )
     except CloisterError as error:
         return RunFailure(job.run, error.message, error.remedy)
     except OSError as error:  # the machine's word, not a defect of ours
@@ -77,15 +89,19 @@ def do_job(
     return None
 
 
+def _silent(done: int, total: int) -> None:
+    pass
+
+
 def in_processes(
-    jobs: Sequence[Job], folder: Path, *, workers: int, threads: int
-) -> Generator[Event, None, None]:
+    jobs: Sequence[Job[W]], folder: Path, *, workers: int, threads: int
+) -> Generator[Event[W], None, None]:
     """Do all jobs in some processes of so many threads each; yield what happens.
 
     All processes are gone when the iterator is closed.
     """
     waiting = deque(jobs)
-    at_work: list[_Worker] = []
+    at_work: list[_Worker[W]] = []
     try:
         while waiting or at_work:
             while waiting and len(at_work) < workers:
@@ -102,10 +118,10 @@ def in_processes(
             worker.end()
 
 
-class _Worker:
+class _Worker(Generic[W]):
     """A process, its end of the line, and the job that it has."""
 
-    def __init__(self, folder: Path, threads: int, job: Job) -> None:
+    def __init__(self, folder: Path, threads: int, job: Job[W]) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.job = job
@@ -114,14 +130,14 @@ class _Worker:
         theirs.close()  # else the end of the process would not end the line
         self.connection.send(job)
 
-    def receive(self) -> Event:
+    def receive(self) -> Event[W]:
         try:
             rounds, ended, failure = self.connection.recv()
             return Event(self.job, rounds, ended, failure)
         except (EOFError, OSError):
             return Event(self.job, 0, True, self._died())
 
-    def take(self, waiting: deque[Job]) -> bool:
+    def take(self, waiting: deque[Job[W]]) -> bool:
         """Begin another job, if there is one and the process lives; else end the process."""
         if not waiting or self.connection.closed:
             self.end()
@@ -135,7 +151,7 @@ class _Worker:
         self._process.join()
         self.connection.close()
 
-    def _died(self) -> RunFailure:
+    def _died(self) -> RunFailure[W]:
         self._process.join()
         self.connection.close()
         code = self._process.exitcode or 0
@@ -173,9 +189,9 @@ def _work(connection: Connection, folder: Path, threads: int) -> None:
     """Do the jobs that come down the line."""
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     while True:
-        job: Job = connection.recv()
+        job: Job[Work] = connection.recv()
         failure = do_job(job, folder, threads=threads, advance=_reporter(connection))
-        connection.send((job.run.settings.rounds, True, failure))
+        connection.send((job.run.rounds, True, failure))
 
 
 def _reporter(connection: Connection) -> Callable[[int, int], None]:

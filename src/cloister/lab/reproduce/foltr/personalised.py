@@ -200,7 +200,7 @@ def _by_query(evidence: Evidence, part: str, click: str, system: str) -> Sample:
     names = [f"{APART[system]} {i}" for i in INTENTS] if system in APART else [system]
     values: dict[tuple[str, int, int], list[float]] = {}
     for name in names:
-        for outcome in evidence.outcomes(part, name, click):
+        for outcome in evidence.runs(part, name, click):
             for query, value in _known(outcome):
                 values.setdefault((outcome.run.settings.data, *query), []).append(value)
     return {query: float(np.mean(found)) for query, found in values.items()}
