@@ -143,8 +143,8 @@ class Rule(ABC):
         round
             Which round, from 0.
         """
-        given = np.asarray(updates, np.float64)
-        numbers = np.asarray(clients, np.int64)
+        given = np.ascontiguousarray(updates, np.float64)
+        numbers = np.ascontiguousarray(clients, np.int64)
         claimed = _claims(n_interactions, len(given))
         _check_shapes(given, numbers, claimed)
         order, rows, repeated = arranged(given, numbers, claimed)
@@ -173,7 +173,7 @@ class Rule(ABC):
 
 
 def _claims(n_interactions: ArrayLike | None, n: int) -> Floats:
-    return np.ones(n) if n_interactions is None else np.asarray(n_interactions, np.float64)
+    return np.ones(n) if n_interactions is None else np.ascontiguousarray(n_interactions, np.float64)
 
 
 def _missing(numbers: NDArray[np.int64], order: NDArray[np.int64]) -> tuple[int, ...]:
