@@ -10,6 +10,7 @@ import numba
 import numpy as np
 import pytest
 
+from cloister.adversary.poisoning import ATTACKS
 from cloister.core.errors import SettingsError
 from cloister.data.partitions import iid
 from cloister.federate.clustered import ClusteredFPDGD
@@ -17,6 +18,7 @@ from cloister.federate.evaluation import Evaluation
 from cloister.federate.evolution import EvolutionStrategies
 from cloister.federate.fpdgd import FPDGD, FpdgdSettings
 from cloister.federate.population import Population
+from cloister.federate.rules import RULES
 from cloister.lab.simulation.clients import make_clients
 from cloister.lab.simulation.learners import make_learner
 from cloister.lab.simulation.run import (
@@ -24,7 +26,13 @@ from cloister.lab.simulation.run import (
     simulate,
     threads_limited,
 )
-from cloister.lab.simulation.settings import Method, Partition, SimulationSettings
+from cloister.lab.simulation.settings import (
+    AttackName,
+    Method,
+    Partition,
+    RuleName,
+    SimulationSettings,
+)
 from cloister.rank.ranker import Ranker, RankerSettings
 from federate.made_clients import two_threads
 
@@ -80,7 +88,12 @@ def run(**fields: Any) -> SimulationResult:
         ({"page_length": 0}, "SimulationSettings.page_length"),
         ({"page_length": 1001}, "SimulationSettings.page_length"),
         ({"seed": -1}, "SimulationSettings.seed"),
-        ({"rule": "krum"}, "SimulationSettings.rule"),
+        ({"rule": "magic"}, "SimulationSettings.rule"),
+        ({"rule": "krum", "method": "es"}, "see updates"),
+        ({"attack": "lie", "attackers": 5, "clients": 5}, "at least one must be honest"),
+        ({"attack": "poison-clicks", "attackers": 1, "method": "pdgd"}, "without a federation"),
+        ({"attack": "poison-clicks", "attackers": 1, "off_rounds": 5}, "poisoned for good"),
+        ({"rule": "krum", "group_size": 2}, "group_size is for"),
         ({"roundz": 3}, "SimulationSettings.roundz: unknown setting"),
     ],
 )
@@ -457,3 +470,51 @@ def test_number_of_threads_is_put_back_even_after_an_error() -> None:
 def test_threads_that_the_machine_does_not_have_are_refused(threads: int) -> None:
     with pytest.raises(SettingsError, match="threads: this machine offers 1 to"):
         simulate(settings_of(rounds=1), threads=threads)
+
+
+ATTACKED: dict[str, Any] = {
+    "data": "world:features?queries=60&documents=15&features=8",
+    "clients": 10,
+    "queries_per_round": 5,
+    "rounds": 60,
+    "evaluate_every": 60,
+    "click_model": "informational",
+}
+
+
+@pytest.mark.parametrize("rule", get_args(RuleName))
+@pytest.mark.parametrize("attack", get_args(AttackName))
+def test_every_attack_meets_every_rule(attack: AttackName, rule: RuleName) -> None:
+    n = 0 if attack == "none" else 2
+    settings = SimulationSettings(**ATTACKED | {"rule": rule, "attack": attack, "attackers": n})
+    summary = simulate(settings).summary()
+    assert 0 < summary["offline_ndcg@10"] <= 1
+    if settings.sees_updates:
+        assert 0 <= summary["unused_attackers"] <= 1
+        assert summary["refused"] == {}
+    if attack.startswith("promote"):
+        assert 0 <= summary["target_on_first_page"] <= 1
+
+
+def test_names_of_rules_and_attacks_are_those_of_the_registries() -> None:
+    assert set(get_args(RuleName)) == set(RULES)
+    assert set(get_args(AttackName)) == {"none", *ATTACKS}
+
+
+def test_poisoned_clicks_harm_and_the_adaptive_rule_helps() -> None:
+    longer = ATTACKED | {"rounds": 400, "evaluate_every": 400}
+    poisoned = longer | {"attack": "poison-clicks", "attackers": 3}
+    honest, harmed, helped = (
+        simulate(SimulationSettings(**chosen)).final.ndcg
+        for chosen in (longer, poisoned, poisoned | {"rule": "adaptive"})
+    )
+    assert harmed < honest - 0.05
+    assert helped > harmed + 0.8 * (honest - harmed)
+
+
+def test_a_run_with_attackers_is_the_same_for_any_number_of_threads() -> None:
+    for rule in ("krum", "adaptive"):
+        chosen = {"rule": rule, "attack": "dyn-opt", "attackers": 3}
+        settings = SimulationSettings(**ATTACKED | chosen)
+        runs = {simulate(settings, threads=threads).weights_sha256 for threads in (1, 2)}
+        assert len(runs) == 1

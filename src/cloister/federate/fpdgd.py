@@ -144,6 +144,11 @@ class FPDGD:
         return self._first.with_parameters(self._models[0])
 
     @property
+    def n_turns(self) -> NDArray[np.int32]:
+        """How often each client took part."""
+        return self._n_turns
+
+    @property
     def most_turns(self) -> int:
         """How often the busiest client took part."""
         return int(self._n_turns.max())

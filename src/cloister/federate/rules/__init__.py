@@ -12,12 +12,33 @@ from __future__ import annotations
 from typing import Final
 
 from cloister.core.errors import SettingsError
+from cloister.federate.rules.adaptive import Adaptive
+from cloister.federate.rules.bulyan import Bulyan
+from cloister.federate.rules.fldetector import FLDetector
+from cloister.federate.rules.krum import Krum
+from cloister.federate.rules.median import Median
+from cloister.federate.rules.multi_krum import MultiKrum
+from cloister.federate.rules.norm_bounding import NormBounding
 from cloister.federate.rules.rule import Aggregated, Beyond, Chosen, Received, Rule
+from cloister.federate.rules.trimmed_mean import TrimmedMean
 from cloister.federate.rules.weighted_mean import WeightedMean
 
 __all__ = ["RULES", "Aggregated", "Beyond", "Chosen", "Received", "Rule", "make_rule"]
 
-RULES: Final[dict[str, type[Rule]]] = {rule.name: rule for rule in (WeightedMean,)}
+RULES: Final[dict[str, type[Rule]]] = {
+    rule.name: rule
+    for rule in (
+        WeightedMean,
+        Krum,
+        MultiKrum,
+        TrimmedMean,
+        Median,
+        Bulyan,
+        NormBounding,
+        FLDetector,
+        Adaptive,
+    )
+}
 
 
 def make_rule(name: str, *, n_attackers: int = 0, beyond: Beyond = "refuse") -> Rule:

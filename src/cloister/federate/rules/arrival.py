@@ -56,10 +56,10 @@ def arranged(updates: Floats, clients: Ints, claimed: Floats) -> tuple[Ints, Flo
 
 @kernel
 def _is_usable(update: Floats) -> bool:
+    usable = True
     for value in update:
-        if not abs(value) <= LARGEST:  # also for what is not a number
-            return False
-    return True
+        usable &= abs(value) <= LARGEST  # not for what is not a number
+    return usable
 
 
 @kernel

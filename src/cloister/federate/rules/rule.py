@@ -5,9 +5,9 @@ attackers among the clients; each declares how many (`Rule.most_attackers`), and
 round in which there may be more, or works on as well as it can and marks the outcome.
 
 Updates that are not finite, or so large that their squares are not, are refused before any rule
-sees them, and the outcome names their clients. The rest comes to the rule in an order of its own
-(:mod:`cloister.federate.rules.arrival`): in which order clients are listed does not matter. A client that sends such an update is one of the
-attackers that a rule allows for: the rest is judged with so many fewer.
+sees them, and the outcome names their clients. A client that sends such an update is one of the
+attackers that a rule allows for: the rest is judged with so many fewer. It comes to the rule in an
+order of its own (:mod:`cloister.federate.rules.arrival`): how clients are listed does not matter.
 
 Rules look at differences from the round's model. All but norm bounding would choose the same from
 whole models, as the thesis writes them: adding the same vector to each update adds it to the
@@ -108,7 +108,7 @@ class Rule(ABC):
 
     @abstractmethod
     def most_attackers(self, n: int) -> int:
-        """Return how many attackers among n clients the rule bears, by its proof."""
+        """Return how many attackers among n clients the rule bears: by its proof, if it has one."""
 
     def computable(self, n: int, n_attackers: int) -> bool:
         """Say whether the rule has an outcome at all for so many; all of its bound unless told."""
@@ -173,7 +173,9 @@ class Rule(ABC):
 
 
 def _claims(n_interactions: ArrayLike | None, n: int) -> Floats:
-    return np.ones(n) if n_interactions is None else np.ascontiguousarray(n_interactions, np.float64)
+    return (
+        np.ones(n) if n_interactions is None else np.ascontiguousarray(n_interactions, np.float64)
+    )
 
 
 def _missing(numbers: NDArray[np.int64], order: NDArray[np.int64]) -> tuple[int, ...]:

@@ -40,6 +40,4 @@ class WeightedMean(Rule):
         total = float(weights.sum())
         if total <= 0:
             weights, total = np.ones(received.n), float(received.n)
-        return Chosen(
-            mean_of(received.updates, weights, total), np.ones(received.n, np.bool_)
-        )
+        return Chosen(mean_of(received.updates, weights, total), np.ones(received.n, np.bool_))

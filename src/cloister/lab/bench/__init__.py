@@ -35,6 +35,7 @@ NAMES: Final = (
     "ledger",
     "secure-aggregation",
     "sealed",
+    "rules",
 )
 
 

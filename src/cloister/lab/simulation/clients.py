@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cloister.adversary.poisoning import Target, highest_in_feature, poisoned_views
 from cloister.core.errors import DataError, SettingsError
 from cloister.data.clicks import GRADE_COUNTS, ClickModel, click_model
 from cloister.data.letor import LetorSettings
@@ -36,7 +37,7 @@ from cloister.data.worlds.address import is_world, open_world
 from cloister.data.worlds.intents import IntentData, IntentsWorld, read_intents
 from cloister.lab.simulation.settings import SimulationSettings
 
-__all__ = ["Clients", "make_clients", "tests_on_training_data"]
+__all__ = ["Clients", "make_clients", "promotion_target", "tests_on_training_data"]
 
 INTENT_FOLDS: Final = 5
 
@@ -73,7 +74,22 @@ def make_clients(settings: SimulationSettings) -> Clients:
         shared = _only(train[0].data, queries)
     if settings.quantities:
         train = with_quantities(train, settings.quantities)
+    if settings.attackers:
+        train = poisoned_views(
+            settings.attack,
+            train,
+            settings.attacking_clients,
+            model.n_grades,
+            target=promotion_target(settings, train[0].data),
+        )
     return Clients(train, test, model, shared)
+
+
+def promotion_target(settings: SimulationSettings, data: RankingData) -> Target | None:
+    """Return what a run's attackers promote in some data; None where they do not."""
+    if not settings.attack.startswith("promote"):
+        return None
+    return highest_in_feature(data, settings.target_feature)
 
 
 def tests_on_training_data(settings: SimulationSettings) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from cloister.adversary.poisoning import ON_OFF, ModelPoisoning, make_tampering
 from cloister.core.errors import SettingsError
 from cloister.data.clicks import ClickModel
 from cloister.data.partitions import Views, distinct_views, iid
@@ -17,7 +18,10 @@ from cloister.federate.learner import Learner, Recorder
 from cloister.federate.paper_laplace import PaperLaplaceNoise
 from cloister.federate.population import Population
 from cloister.federate.private_fpdgd import PrivateFPDGD, PrivateTraining
-from cloister.lab.simulation.clients import Clients
+from cloister.federate.robust_fpdgd import RobustFPDGD
+from cloister.federate.rules import Rule, make_rule
+from cloister.federate.rules.adaptive import Adaptive
+from cloister.lab.simulation.clients import Clients, promotion_target
 from cloister.lab.simulation.settings import SimulationSettings
 from cloister.rank.evolution_strategies import EvolutionSettings
 from cloister.rank.pdgd import PdgdSettings
@@ -52,6 +56,17 @@ def make_learner(
                 seed=settings.seed,
                 record=record,
             )
+        case "fpdgd" if settings.sees_updates:
+            rule = _rule(settings)
+            return RobustFPDGD(
+                _population(settings, clients),
+                first,
+                settings=_fpdgd(settings),
+                rule=rule,
+                tampering=_tampering(settings, rule, data),
+                seed=settings.seed,
+                record=record,
+            )
         case "fpdgd":
             return FPDGD(
                 _population(settings, clients),
@@ -81,6 +96,34 @@ def make_learner(
                 participants=settings.participants,
                 record=record,
             )
+
+
+def _rule(settings: SimulationSettings) -> Rule:
+    """Return the rule; what lies beyond its bound is marked, not refused."""
+    expected = settings.expected_attackers
+    n = settings.attackers if expected is None else expected
+    if settings.rule == "adaptive":
+        return Adaptive(
+            n_attackers=n, beyond="mark", group_size=settings.group_size, seed=settings.seed
+        )
+    return make_rule(settings.rule, n_attackers=n, beyond="mark")
+
+
+def _tampering(
+    settings: SimulationSettings, rule: Rule, data: RankingData
+) -> ModelPoisoning | None:
+    if not settings.attackers:
+        return None
+    rounds = {"on_rounds": settings.on_rounds, "off_rounds": settings.off_rounds}
+    return make_tampering(
+        f"{ON_OFF}{settings.attack}" if settings.off_rounds else settings.attack,
+        attackers=settings.attacking_clients,
+        knowledge=settings.knowledge,
+        rule=rule,
+        seed=settings.seed,
+        target=promotion_target(settings, data),
+        **(rounds if settings.off_rounds else {}),
+    )
 
 
 def _population(settings: SimulationSettings, clients: Clients) -> Population:

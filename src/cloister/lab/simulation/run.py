@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from cloister.core.errors import SettingsError
 from cloister.federate.clustered import ClusteredFPDGD
 from cloister.federate.evaluation import Evaluation, Offline
 from cloister.federate.learner import ClientRankers, Learner, Recorder
+from cloister.lab.simulation.attack_figures import attack_figures
 from cloister.lab.simulation.clients import make_clients
 from cloister.lab.simulation.learners import make_learner
 from cloister.lab.simulation.privacy_figures import privacy_figures
@@ -45,6 +46,8 @@ class SimulationResult:
         The trained learner, with its rankers.
     seconds, cpu_seconds
         Of training and measuring, without loading.
+    attack
+        What attackers and rules did.
     """
 
     settings: SimulationSettings
@@ -53,6 +56,7 @@ class SimulationResult:
     learner: Learner
     seconds: float
     cpu_seconds: float
+    attack: dict[str, Any] = field(default_factory=dict)
 
     @property
     def weights_sha256(self) -> str:
@@ -82,7 +86,7 @@ class SimulationResult:
         if isinstance(self.learner, ClusteredFPDGD):
             figures["groups"] = len(self.learner.client_rankers().rankers)
             figures["splits"] = [split._asdict() for split in self.learner.splits]
-        return figures | self.privacy()
+        return figures | self.attack | self.privacy()
 
     def privacy(self) -> dict[str, Any]:
         """Return the true epsilons where noise was added, each with what it is of; else nothing.
@@ -132,7 +136,8 @@ def simulate(
         start, cpu = time.perf_counter(), time.process_time()
         curves, final = _train(settings, learner, evaluation, advance or _silent)
         seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu
-        return SimulationResult(settings, curves, final, learner, seconds, cpu_seconds)
+        attack = attack_figures(settings, learner, clients.test[0].data)
+        return SimulationResult(settings, curves, final, learner, seconds, cpu_seconds, attack)
 
 
 def _silent(done: int, total: int) -> None:

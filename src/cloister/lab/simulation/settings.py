@@ -13,7 +13,7 @@ from cloister.data.worlds.address import is_world
 from cloister.federate.population import PAGE_LENGTH, Precision
 from cloister.measure.mean import NothingRelevant
 
-__all__ = ["Method", "Partition", "SimulationSettings"]
+__all__ = ["AttackName", "Method", "Partition", "RuleName", "SimulationSettings"]
 
 Method = Literal["fpdgd", "pdgd", "batch-pdgd", "es", "clustered"]
 Partition = Literal[
@@ -27,6 +27,32 @@ Partition = Literal[
     "clicks-mixed",
 ]
 
+RuleName = Literal[
+    "fedavg",
+    "krum",
+    "multi-krum",
+    "trimmed-mean",
+    "median",
+    "bulyan",
+    "norm-bounding",
+    "fldetector",
+    "adaptive",
+]
+AttackName = Literal[
+    "none",
+    "poison-clicks",
+    "lie",
+    "fang-krum",
+    "fang-trim",
+    "dyn-opt",
+    "min-max",
+    "min-sum",
+    "opposite",
+    "promote-clicks",
+    "promote-model",
+]
+
+_DATA_ATTACKS: Final = ("none", "poison-clicks", "promote-clicks")
 _HIDDEN: Final = {"es": 10}  # hidden units where none are given; 64 elsewhere
 _LEARNING_RATE: Final = {"es": 0.001}  # 0.1 elsewhere
 
@@ -110,8 +136,20 @@ class SimulationSettings(Settings):
         ``test``, or ``train`` where a collection has no test part (thesis section 4.3).
     nothing_relevant
         What becomes of test queries with nothing relevant.
-    rule
-        How updates are added up.
+    rule, expected_attackers
+        How updates are added up, and how many attackers the rule is told to expect; as many as
+        there are unless given. Cells beyond a rule's bound are run and counted.
+    group_size
+        For the rule ``adaptive``: of how many clients at least the server sees only their sum.
+    attack, attackers, knowledge
+        What malicious clients do (:mod:`cloister.adversary.poisoning`), how many of the last
+        clients they are, and whether they know the updates of all clients or only their own.
+    on_rounds, off_rounds
+        For attacks on what is sent: so many rounds of attack, then so many of good behaviour;
+        always, unless ``off_rounds`` is given.
+    target_feature
+        For ``promote-clicks`` and ``promote-model``: the documents of each query that are highest
+        in this feature, from 0, are promoted.
     seed
         Decides everything that is drawn at random.
     """
@@ -173,7 +211,15 @@ class SimulationSettings(Settings):
     evaluate_every: int = Field(default=1, ge=1)
     evaluate_on: Literal["test", "train"] = "test"
     nothing_relevant: NothingRelevant = "skip"
-    rule: Literal["fedavg"] = "fedavg"
+    rule: RuleName = "fedavg"
+    expected_attackers: int | None = Field(default=None, ge=0)
+    group_size: int = Field(default=1, ge=1)
+    attack: AttackName = "none"
+    attackers: int = Field(default=0, ge=0)
+    knowledge: Literal["partial", "full"] = "partial"
+    on_rounds: int = Field(default=50, ge=1)
+    off_rounds: int = Field(default=0, ge=0)
+    target_feature: int = Field(default=0, ge=0)
     seed: int = Field(default=1, ge=0)
 
     @model_validator(mode="after")
@@ -208,6 +254,38 @@ class SimulationSettings(Settings):
         if self.participants is not None and self.participants > self.clients:
             raise ValueError(f"there are {self.clients} clients, fewer than participants")
         return self
+
+    @model_validator(mode="after")
+    def _attack_fits(self) -> Self:
+        if (self.attack == "none") != (self.attackers == 0):
+            raise ValueError("an attack needs attackers, and attackers an attack")
+        if self.attackers >= self.clients:
+            raise ValueError(f"of {self.clients} clients at least one must be honest")
+        if self.attackers and self.method in ("pdgd", "batch-pdgd"):
+            raise ValueError("without a federation nobody can attack it")
+        if self.off_rounds and self.attack in _DATA_ATTACKS:
+            raise ValueError(
+                "off_rounds is for attacks on what is sent: data are poisoned for good"
+            )
+        if self.group_size > 1 and self.rule != "adaptive":
+            raise ValueError("group_size is for the rule adaptive")
+        noisy = self.epsilon or self.paper_epsilon or self.private_layer
+        if self.sees_updates and (self.method != "fpdgd" or noisy):
+            raise ValueError(
+                "rules, and attacks on what is sent, need the method fpdgd without noise and "
+                "private layers: the server must see updates"
+            )
+        return self
+
+    @property
+    def sees_updates(self) -> bool:
+        """Whether the server, or an attacker, works on single updates."""
+        return self.rule != "fedavg" or self.attack not in _DATA_ATTACKS
+
+    @property
+    def attacking_clients(self) -> range:
+        """The numbers of the malicious clients: the last ones."""
+        return range(self.clients - self.attackers, self.clients)
 
     @property
     def n_hidden(self) -> int:

@@ -1,0 +1,247 @@
+"""The adaptive rule: FedAvg while all are alike, and a way out and back for those who are not."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cloister.core.errors import SettingsError
+from cloister.core.random import stream
+from cloister.federate.client_groups import N_PARTS, distance_from_chance
+from cloister.federate.protected_update import UpdateProtection
+from cloister.federate.rules.adaptive import FAR, FIRST_TEST, PATIENCE, Adaptive
+from cloister.federate.rules.behaviour import Behaviour, _smaller_side, _two_means
+from cloister.federate.rules.groups import plan_groups
+from cloister.federate.rules.rule import Aggregated
+from cloister.federate.secure_sum import secure_sum
+from cloister.privacy.mechanisms.simulated_noise import SimulatedNoise
+
+N = 10
+D = 20
+
+
+def drawn(round: int, seed: int, n: int = N) -> np.ndarray:
+    """Return what honest clients send: a common direction and as much chance."""
+    return 0.3 + stream(seed, "honest", round).standard_normal((n, D))
+
+
+def attacked(round: int, seed: int, attackers: list[int], push: float = 1.2) -> np.ndarray:
+    updates = drawn(round, seed)
+    updates[attackers] -= push
+    return updates
+
+
+def train(rule: Adaptive, rounds: range, seed: int, attackers: list[int]) -> list[Aggregated]:
+    return [
+        rule.aggregate(attacked(round, seed, attackers), np.arange(N), round=round)
+        for round in rounds
+    ]
+
+
+def test_with_honest_clients_it_is_the_mean_bit_by_bit() -> None:
+    """Normal updates lie within four times the usual distance, so that none is cut off."""
+    rule = Adaptive()
+    for round in range(400):
+        updates = drawn(round, 3)
+        outcome = rule.aggregate(updates, np.arange(N), round=round)
+        mean = np.zeros(D)
+        for update in updates:
+            mean += update
+        assert np.array_equal(outcome.update, mean / N)
+        assert outcome.used.all()
+    assert rule.decisions == []
+
+
+def test_false_alarms_are_rare_among_honest_clients() -> None:
+    suspended = 0
+    for seed in range(30):
+        rule = Adaptive()
+        train(rule, range(200), seed, [])
+        suspended += len(rule.suspended)
+    assert suspended == 0  # 30 runs of four tests: at 6 standard deviations none is expected
+
+
+@pytest.mark.parametrize("attackers", [[4], [0, 9], [1, 2, 3], [5, 6, 7, 8]])
+def test_attackers_are_suspended_and_nobody_else(attackers: list[int]) -> None:
+    rule = Adaptive()
+    outcomes = train(rule, range(4 * FIRST_TEST), 1, attackers)
+    assert rule.suspended == tuple(attackers)
+    assert rule.decisions[0].certainty > 6
+    honest = np.setdiff1d(np.arange(N), attackers)
+    assert outcomes[-1].used.tolist() == np.isin(np.arange(N), honest).tolist()
+    last = attacked(4 * FIRST_TEST - 1, 1, attackers)[honest]
+    assert np.allclose(outcomes[-1].update, last.mean(axis=0))
+
+
+def test_who_behaves_again_is_taken_back_and_waits_longer_the_second_time() -> None:
+    rule = Adaptive()
+    rounds = iter(range(10**6))
+    waits = []
+    for _ in range(2):
+        began = next(rounds)
+        while not rule.suspended:
+            train(rule, range(began := next(rounds), began + 1), 2, [7, 8])
+        out = began
+        while rule.suspended:
+            train(rule, range(began := next(rounds), began + 1), 2, [])
+        waits.append(began - out)
+    assert waits[0] >= PATIENCE - 1
+    assert waits[1] >= 2 * waits[0] - 1
+
+
+def test_an_attacker_who_comes_and_goes_is_out_most_of_the_time() -> None:
+    rule = Adaptive()
+    used = 0
+    rounds = 6_000
+    for round in range(rounds):
+        attackers = [7, 8, 9] if round % 200 < 100 else []
+        updates = attacked(round, 5, attackers)
+        used += int(rule.aggregate(updates, np.arange(N), round=round).used[7:].sum())
+    assert used < 0.25 * 3 * rounds
+
+
+def test_half_of_the_clients_or_more_are_never_suspended() -> None:
+    rule = Adaptive()
+    train(rule, range(200), 1, [5, 6, 7, 8, 9])
+    assert len(rule.suspended) < N / 2
+    assert not all(decision.is_clear for decision in rule.decisions)
+
+
+@given(st.integers(0, 2**32), st.floats(1e-3, 1e6), st.integers(1, 4))
+@settings(max_examples=40, deadline=None)
+def test_before_anybody_is_found_an_attacker_pulls_no_further_than_the_bound(
+    seed: int, strength: float, n_attackers: int
+) -> None:
+    """The mean moves by at most the attackers' share of the farthest that is let through."""
+    honest = drawn(0, seed)
+    sent = honest.copy()
+    sent[:n_attackers] *= -strength
+    outcome = Adaptive().aggregate(sent, np.arange(N))
+    middle = np.median(sent, axis=0)
+    usual = np.sqrt(np.median(((sent - middle) ** 2).sum(axis=1)))
+    kept = np.minimum(1.0, FAR * usual / np.linalg.norm(sent - middle, axis=1))
+    literal = (middle + (sent - middle) * kept[:, None]).mean(axis=0)
+    assert np.allclose(outcome.update, literal)
+    assert np.linalg.norm(outcome.update - middle) <= FAR * usual * (1 + 1e-9)
+
+
+def test_clients_that_come_now_and_then_are_judged_by_their_own_turns() -> None:
+    rule = Adaptive()
+    attackers = [36, 37, 38, 39]
+    for round in range(600):
+        rng = stream(9, "turns", round)
+        clients = np.sort(rng.choice(40, 10, replace=False))
+        updates = drawn(round, 9)
+        updates[np.isin(clients, attackers)] -= 1.2
+        rule.aggregate(updates, clients, round=round)
+    assert rule.suspended == tuple(attackers)
+
+
+@pytest.mark.parametrize("group_size", [2, 3, 5])
+def test_in_groups_attackers_are_found_too_and_single_updates_are_not_looked_at(
+    group_size: int,
+) -> None:
+    rule = Adaptive(group_size=group_size, seed=4)
+    train(rule, range(2_000), 1, [8, 9])
+    assert set(rule.suspended) >= {8, 9} or group_size == 5
+    assert len(set(rule.suspended) - {8, 9}) <= 1
+
+
+def test_groups_need_no_more_than_what_secure_aggregation_gives() -> None:
+    """The rule has the same outcome if each update is replaced by its group's secure mean."""
+    plain, summed = Adaptive(group_size=5, seed=4), Adaptive(group_size=5, seed=4)
+    for round in range(6):
+        updates = drawn(round, 8)
+        expected = plain.aggregate(updates, np.arange(N), round=round)
+        plan = plan_groups(np.zeros(N, np.bool_), 5, stream(4, "groups", round))
+        means = np.empty_like(updates)
+        for group in range(plan.group.max() + 1):
+            rows = np.flatnonzero(plan.group == group)
+            means[rows] = _secure_mean(updates[rows], seed=round)
+        found = summed.aggregate(means, np.arange(N), round=round)
+        assert np.allclose(found.update, expected.update, atol=3e-3)
+
+
+def _secure_mean(updates: np.ndarray, *, seed: int) -> np.ndarray:
+    """Return the mean by the whole protocol, with little noise."""
+    agreed = UpdateProtection(
+        clip_norm=64.0, sigma=5e-4, min_survivors=len(updates), n_values=updates.shape[1]
+    )
+    named = {f"client-{i}": update for i, update in enumerate(updates)}
+    source = SimulatedNoise(np.random.default_rng(seed))
+    return secure_sum(named, agreed, source).values / len(updates)
+
+
+@given(
+    st.integers(1, 40),
+    st.integers(1, 8),
+    st.floats(0, 1),
+    st.integers(0, 2**32),
+)
+@settings(max_examples=200, deadline=None)
+def test_groups_are_never_smaller_than_asked_for(
+    n: int, group_size: int, share: float, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    suspended = rng.random(n) < share
+    suspended[0] = False
+    plan = plan_groups(suspended, group_size, rng)
+    sizes = np.bincount(plan.group[plan.group >= 0])
+    assert (sizes >= min(group_size, int((~suspended).sum()))).all()
+    assert not plan.used[suspended].any()
+    for group in range(len(sizes)):  # a sum is used whole or not at all
+        assert len(set(plan.used[plan.group == group].tolist())) == 1
+    if (~suspended).sum() >= group_size:
+        assert plan.used.any()
+    assert (plan.group[plan.watched] >= 0).all()
+
+
+def test_suspended_clients_are_not_always_seen_together() -> None:
+    suspended = np.array([False] * 8 + [True] * 2)
+    rng = np.random.default_rng(1)
+    together = [plan_groups(suspended, 3, rng).watched[8:].sum() for _ in range(50)]
+    assert set(together) == {1}
+
+
+def test_a_group_of_no_client_is_refused() -> None:
+    with pytest.raises(SettingsError, match="at least 1"):
+        Adaptive(group_size=0)
+
+
+@given(st.lists(st.floats(-5, 5), min_size=2, max_size=9))
+@settings(max_examples=100)
+def test_two_means_on_a_line_are_the_best_of_all_cuts(places: list[float]) -> None:
+    line = np.array(places)
+    upper = _two_means(line)
+    least = min(
+        _spread(line, np.array(side))
+        for side in itertools.product([False, True], repeat=len(line))
+        if 0 < sum(side) < len(line)
+    )
+    assert _spread(line, upper) <= least + 1e-9
+
+
+def _spread(line: np.ndarray, upper: np.ndarray) -> float:
+    parts = (line[upper], line[~upper])
+    return sum(float(((part - part.mean()) ** 2).sum()) for part in parts)
+
+
+def test_directions_are_added_up_as_written() -> None:
+    behaviour = Behaviour()
+    expected = np.zeros((N, N_PARTS, D))
+    for round in range(30):
+        updates = attacked(round, 6, [3])
+        trusted = np.arange(N) != 3
+        behaviour.observe(np.arange(N), updates, trusted)
+        units = updates / np.linalg.norm(updates, axis=1, keepdims=True)
+        expected[:, round % N_PARTS] += units - units[trusted].mean(axis=0)
+    assert np.allclose(behaviour._sums, expected)
+    assert behaviour.usual_turns == 30
+    assert _smaller_side(expected).tolist() == [3]
+    assert behaviour.find(certainty=6.0).certainty == pytest.approx(
+        distance_from_chance(expected / 30)
+    )
