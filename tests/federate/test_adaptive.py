@@ -14,7 +14,7 @@ from cloister.core.random import stream
 from cloister.federate.client_groups import N_PARTS, distance_from_chance
 from cloister.federate.protected_update import UpdateProtection
 from cloister.federate.rules.adaptive import FAR, FIRST_TEST, PATIENCE, Adaptive
-from cloister.federate.rules.behaviour import Behaviour, _smaller_side, _two_means
+from cloister.federate.rules.behaviour import Behaviour, _first_direction, _smaller_side, _two_means
 from cloister.federate.rules.groups import plan_groups
 from cloister.federate.rules.rule import Aggregated
 from cloister.federate.secure_sum import secure_sum
@@ -210,6 +210,15 @@ def test_suspended_clients_are_not_always_seen_together() -> None:
 def test_a_group_of_no_client_is_refused() -> None:
     with pytest.raises(SettingsError, match="at least 1"):
         Adaptive(group_size=0)
+
+
+@pytest.mark.parametrize("n", [60, 150])
+def test_the_direction_in_which_clients_differ_is_an_eigenvector(n: int) -> None:
+    values = stream(1, "test", n).standard_normal((n, 5))
+    products = values @ np.diag([9.0, 1.0, 1.0, 1.0, -3.0]) @ values.T
+    found = _first_direction(products)
+    largest = np.linalg.eigvalsh(products)[-1]
+    assert np.allclose(products @ found, largest * found, atol=1e-6 * largest)
 
 
 @given(st.lists(st.floats(-5, 5), min_size=2, max_size=9))

@@ -18,6 +18,7 @@ from cloister.app import (
     bench_command,
     data_commands,
     demo_command,
+    forget_command,
     ledger_commands,
     reproduce_command,
     simulate_command,
@@ -38,6 +39,7 @@ app.add_typer(ledger_commands.app, name="ledger")
 app.add_typer(attack_command.app, name="attack")
 app.command("demo")(demo_command.demo)
 app.command("simulate", cls=simulate_command.SimulateCommand)(simulate_command.simulate)
+app.command("forget")(forget_command.forget)
 app.command("reproduce")(reproduce_command.reproduce)
 app.command("bench")(bench_command.bench)
 

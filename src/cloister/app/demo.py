@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from cloister.app.demo_attacks import forget_client, poison
 from cloister.app.demo_privacy import add_up_unseen, learn_privately
 from cloister.app.demo_state import DemoState, Step, StepOutcome, run_step
 from cloister.core.random import stream
@@ -219,5 +220,7 @@ STEPS: Final = (
     Step("learning", "Clients learn to rank together, from clicks that stay at home", _learn),
     Step("privacy", "The same with a guarantee that holds, on the ledger", learn_privately),
     Step("secure-sum", "A sum that shows no single client's part", add_up_unseen),
+    Step("poisoning", "Malicious clients, and a rule that finds them", poison),
+    Step("forgetting", "A client is forgotten, with a certificate", forget_client),
     Step("store", "Keep the figures", _keep),
 )

@@ -38,11 +38,15 @@ class DemoState:
         """A folder for what the demo writes."""
         return Path(self._folder.name)
 
+    @property
+    def ranking_address(self) -> str:
+        """The address of the features world."""
+        return f"world:features?queries=400&documents=40&features=46&seed={self.seed}"
+
     def ranking_data(self) -> FoldData:
         """Return the features world, made at the first use."""
         if self.fold is None:
-            address = f"world:features?queries=400&documents=40&features=46&seed={self.seed}"
-            self.fold = load_fold(address)
+            self.fold = load_fold(self.ranking_address)
         return self.fold
 
     def __enter__(self) -> Self:

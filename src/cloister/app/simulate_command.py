@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cloister.federate.learner import Recorder
+    from cloister.federate.update_store import Keep
+    from cloister.lab.forgetting.federation import StoredFederation
     from cloister.lab.simulation.experiment import Experiment
     from cloister.lab.simulation.grid import PlannedRun
     from cloister.lab.simulation.settings import SimulationSettings
@@ -116,6 +120,8 @@ def _check(experiment: Experiment, params: dict[str, Any]) -> None:
     find_baseline(by_panel_and_system(runs, experiment.panel), experiment.baseline)
     with threads_limited(params["threads"]):
         pass
+    if params["keep_updates"] is not None:
+        _check_kept(runs, single=experiment.is_single)
     if params["ledger"] is not None:
         _check_recorded(runs, params["party"], single=experiment.is_single)
     if not experiment.is_single and params["out"] is None:
@@ -123,6 +129,14 @@ def _check(experiment: Experiment, params: dict[str, Any]) -> None:
             f"a grid needs a folder for its results ({len(runs)} runs)", where="--out",
             remedy="add --out FOLDER; a grid that was stopped goes on from there",
         )  # fmt: skip
+
+
+def _check_kept(runs: Sequence[PlannedRun], *, single: bool) -> None:
+    from cloister.lab.forgetting.federation import refuse_unless_forgettable
+
+    if not single:
+        raise SettingsError("keeps the updates of one run", where="--keep-updates")
+    refuse_unless_forgettable(runs[0].settings)
 
 
 def _check_recorded(runs: Sequence[PlannedRun], party: str, *, single: bool) -> None:
@@ -213,6 +227,26 @@ def simulate(
     party: Annotated[
         str, typer.Option(help="Whose privacy the ledger counts.", metavar="NAME")
     ] = "simulated-client",
+    keep_updates: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep the federation in this folder, so that cloister forget can make it forget "
+            "clients. For one run of fpdgd without noise.",
+            metavar="FOLDER",
+            file_okay=False,
+        ),
+    ] = None,
+    keep_every: Annotated[
+        int, typer.Option(help="Rounds from one kept round to the next.", min=1)
+    ] = 10,
+    keep: Annotated[
+        str,
+        typer.Option(
+            help="What is kept of an update: its length, which is all that forgetting needs, or "
+            "the whole.",
+            click_type=click.Choice(["lengths", "updates"]),
+        ),
+    ] = "lengths",
     threads: Annotated[
         int | None, typer.Option(help="Threads of each run; results are the same for any.", min=1)
     ] = None,
@@ -228,8 +262,11 @@ def simulate(
     """  # fmt: skip
     experiment = cast("Experiment", ctx.meta[_EXPERIMENT])
     if experiment.is_single:
-        with recorder(ledger, party) as record:
-            return _one_run(experiment, out, threads, x, record)
+        with (
+            recorder(ledger, party) as record,
+            _kept(experiment, keep_updates, keep_every, keep) as federation,
+        ):
+            return _one_run(experiment, out, threads, x, record, federation)
     if out is None:
         raise SettingsError("a grid needs a folder for its results", where="--out")
     result = _grid(experiment, out, threads, workers, x)
@@ -237,8 +274,30 @@ def simulate(
     return result
 
 
+@contextmanager
+def _kept(
+    experiment: Experiment, folder: Path | None, keep_every: int, keep: str
+) -> Iterator[StoredFederation | None]:
+    """Give the federation that keeps a run's updates, if there is to be one."""
+    if folder is None:
+        yield None
+        return
+    from cloister.lab.forgetting.federation import StoredFederation
+    from cloister.lab.simulation.grid import expand
+
+    (settings,) = expand(experiment)
+    kind = cast("Keep", keep)
+    with StoredFederation.create(folder, settings, keep_every=keep_every, keep=kind) as federation:
+        yield federation
+
+
 def _one_run(
-    experiment: Experiment, out: Path | None, threads: int | None, x: Any, record: Recorder | None
+    experiment: Experiment,
+    out: Path | None,
+    threads: int | None,
+    x: Any,
+    record: Recorder | None,
+    federation: StoredFederation | None,
 ) -> dict[str, Any]:
     from cloister.lab.simulation import run
     from cloister.lab.simulation.clients import tests_on_training_data
@@ -251,12 +310,18 @@ def _one_run(
         say("note: the figures are of the queries that the rankers train on")
     if out is not None:
         prepare_folder(out)  # before the work: it may not be possible
+    observers = [] if federation is None else [federation.store]
     with progress("rounds") as advance:
-        result = run.simulate(settings, threads=threads, advance=advance, record=record)
+        result = run.simulate(
+            settings, threads=threads, advance=advance, record=record, observers=observers
+        )
     files: list[Path] = []
+    if federation is not None:
+        federation.finish(result.learner.ranker)
+        files.append(federation.ranker_file)
     if out is not None:
         kept = write_run(out, result).path
-        files = [kept.with_suffix(end) for end in (".parquet", ".json", ".safetensors", ".npz")]
+        files += [kept.with_suffix(end) for end in (".parquet", ".json", ".safetensors", ".npz")]
         files += write_report(out, panel=experiment.panel, x=x, only=[settings]).files
     return run_result(settings, result.summary(), [file for file in files if file.exists()])
 

@@ -118,7 +118,8 @@ def show(result: Result) -> None:
         _show_comparisons(result)
     elif "runs" not in result:
         apart = ("settings", "files", "weights_sha256")
-        rows = [[_words(name), number(result[name])] for name in result if name not in apart]
+        told = {name: value for name, value in result.items() if name not in apart}
+        rows = [[_words(name), _value(value)] for name, value in told.items() if value != {}]
         table("", ["", ""], rows)
         typer.echo(f"  weights sha256 {result['weights_sha256']}")
     if "runs" in result:
@@ -128,6 +129,15 @@ def show(result: Result) -> None:
         )
     for file in result.get("files", []):
         typer.echo(file)
+
+
+def _value(value: Any) -> str:
+    """Write lists and tables as people do."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {number(inner)}" for name, inner in value.items())
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return ", ".join(value) or "nobody"
+    return number(value)
 
 
 def _show_systems(result: Result) -> None:

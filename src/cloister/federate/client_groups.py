@@ -114,17 +114,28 @@ def distance_from_chance(parts: Floats) -> float:
     >>> distance_from_chance(noise + 2 * rng.standard_normal((6, 1, 20))) > 10
     True
     """
-    centred = parts - parts.mean(axis=0)
-    n_clients, n_parts, _ = parts.shape
-    seen, variance = 0.0, 0.0
-    for p in range(n_parts):
-        for q in range(p):
-            products = centred[:, p] @ centred[:, q].T
-            # Of a matrix whose rows and columns add up to 0, the sum along a random permutation
-            # has the mean 0 and the variance sum of squares / (n - 1).
-            seen += float(np.trace(products))
-            variance += float((products**2).sum()) / (n_clients - 1)
+    centred = (parts - parts.mean(axis=0)).transpose(1, 0, 2)
+    n_clients = len(parts)
+    # What parts p and q have in common is the matrix of inner products of every client's part p
+    # with every client's part q. Its rows and columns add up to 0, so the sum along a random
+    # permutation has the mean 0 and the variance sum of squares / (n - 1).
+    total = centred.sum(axis=0)
+    seen = (float((total**2).sum()) - float((centred**2).sum())) / 2
+    variance = _squares_between_parts(centred) / (n_clients - 1)
     return float(seen / max(variance, 1e-300) ** 0.5)
+
+
+def _squares_between_parts(centred: Floats) -> float:
+    """Return the sum of the squared inner products of rows of different parts, each pair once."""
+    n_parts, n_clients, width = centred.shape
+    if n_clients <= width:
+        rows = centred.reshape(n_parts * n_clients, width)
+        squares = ((rows @ rows.T) ** 2).reshape(n_parts, n_clients, n_parts, n_clients)
+        pairs = squares.sum(axis=(1, 3))
+    else:  # the same as the trace of (P'P)(Q'Q), whatever the number of clients
+        products = (centred.transpose(0, 2, 1) @ centred).reshape(n_parts, -1)
+        pairs = products @ products.T
+    return (float(pairs.sum()) - float(np.trace(pairs))) / 2
 
 
 def find_groups(parts: Floats, *, most_groups: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -21,6 +21,7 @@ from cloister.federate.local_training import RoundSums
 from cloister.federate.population import Population
 from cloister.federate.rules.rule import Rule
 from cloister.federate.tampering import Observer, Sent, Tampering
+from cloister.privacy.release import Release
 from cloister.rank.ranker import Ranker
 
 __all__ = ["RobustFPDGD"]
@@ -104,6 +105,14 @@ class RobustFPDGD(FPDGD):
         self.n_unused[participants[~outcome.used]] += 1
         self.n_rounds_beyond += not outcome.within_bound
         return sums._replace(differences=outcome.update[None])
+
+    def release(self, n_participants: int) -> Release:
+        """Return the record of what one round releases; with groups, sums of groups."""
+        size = self.rule.group_size
+        if size == 1:
+            return super().release(n_participants)
+        note = f"the server sees sums of groups of {size} or more, readers every ranker"
+        return super().release(n_participants).model_copy(update={"note": note})
 
     @property
     def _weights(self) -> NDArray[np.int64]:

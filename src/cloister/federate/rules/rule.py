@@ -99,6 +99,7 @@ class Rule(ABC):
     """
 
     name: ClassVar[str]
+    group_size: int = 1  # of how many clients at least a rule needs no more than their mean
 
     def __init__(self, *, n_attackers: int = 0, beyond: Beyond = "refuse") -> None:
         if n_attackers < 0:

@@ -16,7 +16,7 @@ from cloister.lab.reproduce.figure import Figure, Size
 
 __all__ = ["NAMES", "figures_of"]
 
-NAMES: Final = ("foltr",)
+NAMES: Final = ("foltr", "unlearning")
 
 
 def figures_of(

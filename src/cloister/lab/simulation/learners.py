@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +22,7 @@ from cloister.federate.private_fpdgd import PrivateFPDGD, PrivateTraining
 from cloister.federate.robust_fpdgd import RobustFPDGD
 from cloister.federate.rules import Rule, make_rule
 from cloister.federate.rules.adaptive import Adaptive
+from cloister.federate.tampering import Observer
 from cloister.lab.simulation.clients import Clients, promotion_target
 from cloister.lab.simulation.settings import SimulationSettings
 from cloister.rank.evolution_strategies import EvolutionSettings
@@ -31,9 +33,21 @@ __all__ = ["make_learner"]
 
 
 def make_learner(
-    settings: SimulationSettings, clients: Clients, *, record: Recorder | None = None
+    settings: SimulationSettings,
+    clients: Clients,
+    *,
+    record: Recorder | None = None,
+    observers: Sequence[Observer] = (),
 ) -> Learner:
-    """Return the learner that the settings name, ready for its first round."""
+    """Return the learner that the settings name, ready for its first round.
+
+    With observers the server sees single updates, which private training does not let it.
+    """
+    if observers and (settings.method != "fpdgd" or settings.epsilon or settings.paper_epsilon):
+        raise SettingsError(
+            "nobody sees single updates of this training", where="observers",
+            remedy="use the method fpdgd without noise",
+        )  # fmt: skip
     data = clients.train[0].data
     first = Ranker.initial(
         RankerSettings(
@@ -56,7 +70,7 @@ def make_learner(
                 seed=settings.seed,
                 record=record,
             )
-        case "fpdgd" if settings.sees_updates:
+        case "fpdgd" if settings.sees_updates or observers:
             rule = _rule(settings)
             return RobustFPDGD(
                 _population(settings, clients),
@@ -64,6 +78,7 @@ def make_learner(
                 settings=_fpdgd(settings),
                 rule=rule,
                 tampering=_tampering(settings, rule, data),
+                observers=observers,
                 seed=settings.seed,
                 record=record,
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +16,7 @@ from cloister.core.errors import SettingsError
 from cloister.federate.clustered import ClusteredFPDGD
 from cloister.federate.evaluation import Evaluation, Offline
 from cloister.federate.learner import ClientRankers, Learner, Recorder
+from cloister.federate.tampering import Observer
 from cloister.lab.simulation.attack_figures import attack_figures
 from cloister.lab.simulation.clients import make_clients
 from cloister.lab.simulation.learners import make_learner
@@ -102,6 +103,7 @@ def simulate(
     threads: int | None = None,
     advance: Advance | None = None,
     record: Recorder | None = None,
+    observers: Sequence[Observer] = (),
 ) -> SimulationResult:
     """Run one simulation.
 
@@ -115,6 +117,8 @@ def simulate(
         Told of each round done and of their number.
     record
         Told of each round's release before it is made (method ``fpdgd``).
+    observers
+        Told of the updates that arrive in each round (method ``fpdgd`` without noise).
 
     Examples
     --------
@@ -126,7 +130,7 @@ def simulate(
     """
     with threads_limited(threads):
         clients = make_clients(settings)
-        learner = make_learner(settings, clients, record=record)
+        learner = make_learner(settings, clients, record=record, observers=observers)
         evaluation = Evaluation(
             clients.test,
             clients.click_model,

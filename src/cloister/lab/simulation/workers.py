@@ -126,7 +126,8 @@ class _Worker(Generic[W]):
         self.connection, theirs = context.Pipe()
         self.job = job
         self._process = context.Process(target=_work, args=(theirs, folder, threads), daemon=True)
-        self._process.start()
+        with _linear_algebra_on(threads):
+            self._process.start()
         theirs.close()  # else the end of the process would not end the line
         self.connection.send(job)
 
@@ -161,6 +162,19 @@ class _Worker(Generic[W]):
             f"the process that ran it died ({why})",
             "if memory ran out, use fewer workers; then run the same command again",
         )
+
+
+@contextmanager
+def _linear_algebra_on(threads: int) -> Iterator[None]:
+    """Let a process that is started here use so many threads for matrices, and not every core."""
+    name = "OPENBLAS_NUM_THREADS"
+    before = os.environ.get(name)
+    os.environ[name] = before or str(threads)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
 
 
 @contextmanager

@@ -1,0 +1,134 @@
+"""``cloister forget``: make a stored federation forget clients, with a certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import click
+import typer
+
+from cloister.app.output import JsonFlag, command_result, number, progress, table
+from cloister.app.recording import READERS
+
+if TYPE_CHECKING:
+    from cloister.lab.forgetting.statement import Method
+    from cloister.privacy.release import Release
+
+__all__ = ["forget"]
+
+Result = dict[str, Any]
+Record = Callable[[str, "Release"], None]  # a party's name, and what it releases
+
+
+def _show(result: Result) -> None:
+    certificate = result["certificate"]
+    cost, ndcg = certificate["cost"], certificate["ndcg@10"]
+    rows = [
+        ["nDCG@10", ndcg["before"], ndcg["after"]],
+        ["ranker", *(certificate["sha256"][f"ranker_{when}"][:16] for when in ("before", "after"))],
+        ["kept", *(certificate["sha256"][f"kept_{when}"][:16] for when in ("before", "after"))],
+    ]
+    table(f"forgotten: {', '.join(certificate['forgotten'])}", ["", "before", "after"], rows)
+    typer.echo(
+        f"{certificate['method']['name']}: {number(cost['rounds'])} rounds, "
+        f"{number(cost['client_steps'])} client steps; training anew takes "
+        f"{number(cost['client_steps_of_retraining'])}"
+    )
+    typer.echo("What remains:")
+    for sentence in certificate["remains"]:
+        typer.echo(f"- {sentence}")
+    typer.echo(f"{result['file']} (signed with {certificate['public_key']})")
+
+
+@command_result(_show)
+def forget(
+    clients: Annotated[
+        list[str], typer.Argument(help="Who is to be forgotten: client-0, client-1, ...")
+    ],
+    federation: Annotated[
+        Path,
+        typer.Option(
+            help="The folder that `cloister simulate --keep-updates` wrote.",
+            metavar="FOLDER",
+            file_okay=False,
+        ),
+    ],
+    method: Annotated[
+        str,
+        typer.Option(
+            help="FedEraser from what was kept, or training anew.",
+            click_type=click.Choice(["fed-eraser", "retrain"]),
+        ),
+    ] = "fed-eraser",
+    local_steps: Annotated[
+        int,
+        typer.Option(help="Of fed-eraser: interactions of each client in a round.", min=1),
+    ] = 3,
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            help="Record in this ledger what those who stay release anew, under --party, and what "
+            "the rankers of before and after reveal of each forgotten client, under its name.",
+            metavar="ADDRESS",
+        ),
+    ] = None,
+    party: Annotated[
+        str, typer.Option(help="Whose privacy the new rounds cost.", metavar="NAME")
+    ] = "simulated-client",
+    threads: Annotated[
+        int | None, typer.Option(help="Threads; the result is the same for any.", min=1)
+    ] = None,
+    as_json: JsonFlag = False,
+) -> Result:
+    """Make a stored federation forget clients: a new ranker without them, and a certificate.
+
+    What was kept of them is deleted. Rankers released before stay released.
+    """
+    from cloister.lab.forgetting import forgetting
+    from cloister.lab.forgetting.federation import StoredFederation
+    from cloister.lab.simulation.run import threads_limited
+
+    with (
+        threads_limited(threads),
+        StoredFederation.open(federation) as stored,
+        _recorder(ledger) as record,
+        progress("rounds") as advance,
+    ):
+        done = forgetting.forget(
+            stored,
+            clients,
+            method=cast("Method", method),
+            local_steps=local_steps,
+            record=None if record is None else lambda release: record(party, release),
+            record_forgotten=record,
+            advance=advance,
+        )
+        n_parameters = len(done.ranker.parameters)
+        return {
+            "certificate": done.certificate,
+            "file": str(stored.certificate_file(done.certificate["number"])),
+            "ranker": str(stored.ranker_file),
+            "kept": stored.store.size(n_parameters)._asdict(),
+        }
+
+
+@contextmanager
+def _recorder(address: str | None) -> Iterator[Record | None]:
+    """Give what records releases of simulated parties; None without a ledger, which must exist."""
+    if address is None:
+        yield None
+        return
+    from cloister.privacy.ledger.ledger import Ledger
+
+    with Ledger.open(address, create=False) as ledger:
+
+        def record(party_id: str, release: Release) -> None:
+            receipt = ledger.release(
+                release, b"", party_id=party_id, recipient=READERS, purpose="simulated unlearning"
+            )
+            ledger.delivered(receipt.number)
+
+        yield record

@@ -1,0 +1,1 @@
+"""Forgetting clients of a simulated federation: the store, the deed, the certificate."""
