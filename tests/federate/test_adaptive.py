@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 
 import numpy as np
@@ -13,7 +14,7 @@ from cloister.core.errors import SettingsError
 from cloister.core.random import stream
 from cloister.federate.client_groups import N_PARTS, distance_from_chance
 from cloister.federate.protected_update import UpdateProtection
-from cloister.federate.rules.adaptive import FAR, FIRST_TEST, PATIENCE, Adaptive
+from cloister.federate.rules.adaptive import FAR, FIRST_TEST, LONGEST, PATIENCE, Adaptive
 from cloister.federate.rules.behaviour import Behaviour, _first_direction, _smaller_side, _two_means
 from cloister.federate.rules.groups import plan_groups
 from cloister.federate.rules.rule import Aggregated
@@ -75,6 +76,40 @@ def test_attackers_are_suspended_and_nobody_else(attackers: list[int]) -> None:
     assert outcomes[-1].used.tolist() == np.isin(np.arange(N), honest).tolist()
     last = attacked(4 * FIRST_TEST - 1, 1, attackers)[honest]
     assert np.allclose(outcomes[-1].update, last.mean(axis=0))
+
+
+def test_when_attackers_are_found_the_model_is_as_if_they_had_not_been_there() -> None:
+    rule = Adaptive()
+    outcomes = train(rule, range(FIRST_TEST), 1, [7, 8])
+    assert rule.suspended == (7, 8)
+    honest = [attacked(r, 1, [7, 8])[[0, 1, 2, 3, 4, 5, 6, 9]] for r in range(FIRST_TEST)]
+    expected = np.sum([updates.mean(axis=0) for updates in honest], axis=0)
+    found = np.sum([outcome.update for outcome in outcomes], axis=0)
+    assert np.allclose(found, expected)
+
+
+def test_what_a_client_gave_long_ago_stays_in_the_model() -> None:
+    rule = Adaptive()
+    train(rule, range(LONGEST), 1, [])
+    outcomes = train(rule, range(LONGEST, LONGEST + FIRST_TEST), 1, [7, 8])
+    assert rule.suspended == (7, 8)
+    sent = [attacked(r, 1, [7, 8]) for r in range(LONGEST, LONGEST + FIRST_TEST)]
+    kept = [updates[[0, 1, 2, 3, 4, 5, 6, 9]].mean(axis=0) for updates in sent]
+    assert np.allclose(np.sum([o.update for o in outcomes], axis=0), np.sum(kept, axis=0))
+
+
+def test_a_copy_goes_on_as_the_rule_would_and_leaves_it_alone() -> None:
+    rule, same = Adaptive(), Adaptive()
+    for chosen in (rule, same):
+        train(chosen, range(300), 1, [7, 8])
+    twin = copy.deepcopy(rule)
+    ahead = train(twin, range(300, 1700), 1, [])
+    assert twin.decisions != rule.decisions
+    for mine, theirs in zip(train(rule, range(300, 1700), 1, []), ahead, strict=True):
+        assert np.array_equal(mine.update, theirs.update)
+    assert twin.decisions == rule.decisions
+    fields = [name for name in vars(rule) if isinstance(vars(rule)[name], np.ndarray | list)]
+    assert all(vars(copy.deepcopy(rule))[name] is not vars(rule)[name] for name in fields)
 
 
 def test_who_behaves_again_is_taken_back_and_waits_longer_the_second_time() -> None:

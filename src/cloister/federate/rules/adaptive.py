@@ -4,7 +4,8 @@ Robust rules throw away part of what honest clients have learnt, in every round,
 attacks or not (thesis section 5.7). This rule takes the mean of all. Meanwhile it watches how
 clients behave over many rounds (:mod:`cloister.federate.rules.behaviour`), and only those whose
 purpose differs from the others', beyond chance, are suspended: their updates are watched on, and
-not used. A suspended client that behaves like the others for a while is taken back; each time it is
+not used, and what they gave since the last tests began is taken out of the model again. A suspended
+client that behaves like the others for a while is taken back; each time it is
 suspended again that takes twice as long, so that an attacker who comes and goes is out almost
 always.
 
@@ -26,6 +27,7 @@ attackers. Where that is to be expected, clients should be divided into groups i
 
 from __future__ import annotations
 
+import copy
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -116,6 +118,18 @@ class Adaptive(Rule):
         self._is_suspended = np.zeros(0, np.bool_)
         self._offences = np.zeros(0, np.int64)
         self._usual = np.zeros(0)  # mean square distance from the middle, by client
+        self._given = np.zeros((0, 0))  # what of each client went into the model lately
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Adaptive:
+        """Return a rule that goes on by itself: whoever tries out a round needs one, and often."""
+        twin = copy.copy(self)
+        twin.decisions = list(self.decisions)
+        twin._recent, twin._lasting = self._recent.copy(), self._lasting.copy()
+        twin._is_suspended = self._is_suspended.copy()
+        twin._offences = self._offences.copy()
+        twin._usual = self._usual.copy()
+        twin._given = self._given.copy()
+        return twin
 
     @property
     def suspended(self) -> tuple[int, ...]:
@@ -134,14 +148,19 @@ class Adaptive(Rule):
         """Take the mean of trusted clients, and look at everybody's behaviour."""
         order = np.argsort(received.clients)
         clients = received.clients[order]
-        self._make_room(int(clients[-1]) + 1)
+        self._make_room(int(clients[-1]) + 1, received.updates.shape[1])
         seen, used, watched = self._seen(received.updates[order], clients, received.round)
         self._recent.observe(clients[watched], seen[watched], used[watched])
         if self._is_suspended.any():
             self._lasting.observe(clients[watched], seen[watched], used[watched])
         bounded = _bounded(seen, clients, used, self._usual)
         update = mean_of(bounded, used.astype(np.float64), float(used.sum()))
+        self._given[clients[used]] += bounded[used] / used.sum()
+        before = self._is_suspended.copy()
         self._judge(received.round)
+        update += self._taken_out(np.flatnonzero(self._is_suspended & ~before))
+        if self._recent.usual_turns == 0:  # what was given before is no longer looked at
+            self._given[:] = 0.0
         by_row = np.zeros(received.n, np.bool_)
         by_row[order] = used
         return Chosen(update, by_row)
@@ -159,9 +178,13 @@ class Adaptive(Rule):
         plan = plan_groups(suspended, self.group_size, rng)
         return _group_means(updates, plan.group), plan.used, plan.watched
 
-    def _make_room(self, n_clients: int) -> None:
+    def _make_room(self, n_clients: int, n_parameters: int) -> None:
         missing = n_clients - len(self._offences)
         if missing > 0:
+            known = self._given.reshape(len(self._offences), -1) if len(self._offences) else None
+            self._given = np.zeros((n_clients, n_parameters))
+            if known is not None:
+                self._given[: len(known)] = known
             self._is_suspended = np.concatenate((self._is_suspended, np.zeros(missing, np.bool_)))
             self._offences = np.concatenate((self._offences, np.zeros(missing, np.int64)))
             self._usual = np.concatenate((self._usual, np.full(missing, np.nan)))
@@ -185,6 +208,20 @@ class Adaptive(Rule):
             back = patient[np.array(differs) <= AT_EASE]
             self._lasting.begin_anew()
             self._decide(round, Finding(held, held, max(differs), True), back[:0], back)
+
+    def _taken_out(self, new: Ints) -> Floats:
+        """Return the way back to a model without what those now suspended have lately given.
+
+        What the others gave counts for more in their place. Sums of groups cannot be taken apart.
+        """
+        others = np.flatnonzero(~self._is_suspended & self._given.any(axis=1))
+        if not len(new) or not len(others) or self.group_size > 1:
+            return np.zeros(self._given.shape[1])
+        taken = self._given[new].sum(axis=0)
+        grown = self._given[others].sum(axis=0) * len(new) / len(others)
+        self._given[others] *= 1.0 + len(new) / len(others)
+        self._given[new] = 0.0
+        return np.asarray(grown - taken)
 
     def _patience(self, held: Ints) -> Ints:
         """Return how many turns each must behave like the others before it is taken back."""

@@ -70,6 +70,12 @@ class Behaviour:
         self._sums = np.zeros((0, N_PARTS, 0))
         self._turns = np.zeros(0, np.int64)
 
+    def copy(self) -> Behaviour:
+        """Return the same, to go on by itself."""
+        twin = Behaviour()
+        twin._sums, twin._turns = self._sums.copy(), self._turns.copy()
+        return twin
+
     def observe(self, clients: Ints, updates: Floats, trusted: NDArray[np.bool_]) -> None:
         """Take in one round; ``trusted`` says whose mean direction the others are compared with."""
         self._make_room(int(clients.max()) + 1, updates.shape[1])
