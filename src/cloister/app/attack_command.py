@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from cloister.app.attack_clicks import clicks
+from cloister.app.attack_membership import membership
+from cloister.app.attack_poison import poison
 from cloister.app.output import JsonFlag, command_result, number, progress, table
 
 if TYPE_CHECKING:
@@ -24,9 +27,9 @@ MOST_TRIALS: Final = 10**8
 MOST_ROUNDS: Final = 10_000
 
 
-@app.callback()
-def _attacks() -> None:
-    """Keep the attack's name part of the command, though there is one so far."""
+app.command("clicks")(clicks)
+app.command("membership")(membership)
+app.command("poison")(poison)
 
 
 def _show(result: Result) -> None:

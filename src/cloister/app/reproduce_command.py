@@ -68,7 +68,11 @@ def _known_figures(ctx: typer.Context, keys: list[str] | None) -> list[str] | No
 def reproduce(
     name: Annotated[
         str,
-        typer.Argument(help="The paper: foltr.", callback=_known_paper, is_eager=True),
+        typer.Argument(
+            help="Whose: foltr, click-inference, poisoning, unlearning, membership.",
+            callback=_known_paper,
+            is_eager=True,
+        ),
     ],
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer rounds and repetitions: minutes, not hours.")

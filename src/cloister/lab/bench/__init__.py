@@ -36,6 +36,7 @@ NAMES: Final = (
     "secure-aggregation",
     "sealed",
     "rules",
+    "poisoning",
 )
 
 

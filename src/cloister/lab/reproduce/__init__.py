@@ -16,7 +16,7 @@ from cloister.lab.reproduce.figure import Figure, Size
 
 __all__ = ["NAMES", "figures_of"]
 
-NAMES: Final = ("foltr", "unlearning")
+NAMES: Final = ("foltr", "click-inference", "poisoning", "unlearning", "membership")
 
 
 def figures_of(
