@@ -397,6 +397,14 @@ def test_what_everybody_clicks_is_no_advantage_over_the_one_client() -> None:
     assert individual_advantage(own, blind, clicked, others).value > 0.3
 
 
+@pytest.mark.parametrize("wrong", ["values", "clicked"])
+def test_a_guess_of_another_shape_than_the_clicks_is_refused(wrong: str) -> None:
+    truth = np.zeros((2, 1, 3), np.bool_)
+    guess = Guess(np.zeros(truth.shape), truth)._replace(**{wrong: np.zeros((2, 1, 4), np.bool_)})
+    with pytest.raises(DataError, match="observations x pages"):
+        success(guess, truth)
+
+
 def test_places_without_a_document_count_for_nothing() -> None:
     clicked = np.array([[[True, False, False]]])
     values = np.array([[[0.9, 0.1, np.nan]]])

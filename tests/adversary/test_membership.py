@@ -2,13 +2,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.stats import multivariate_normal, norm
+from scipy.stats import binomtest, multivariate_normal, norm
 
 from cloister.adversary.click_grades import fit_grades
 from cloister.adversary.click_pages import search
@@ -19,9 +20,15 @@ from cloister.adversary.membership import (
     membership_success,
 )
 from cloister.adversary.membership_rankers import (
+    directions,
     pairs_in_order,
     preferred_pairs,
     shadow_effects,
+)
+from cloister.adversary.membership_unlearned import (
+    direction_and_length,
+    forgotten_effects,
+    log_lengths,
 )
 from cloister.adversary.membership_updates import (
     Lesson,
@@ -38,9 +45,13 @@ from cloister.data.ranking_data import RankingData
 from cloister.data.source import load_fold
 from cloister.lab.reproduce.collection import Collections
 from cloister.lab.reproduce.figure import Size
-from cloister.lab.reproduce.membership import figures
+from cloister.lab.reproduce.membership import figures, update_trial
 from cloister.lab.reproduce.membership.people import make_people, with_own_tastes
-from cloister.lab.reproduce.membership.ranker_trial import measure_rankers, try_rankers
+from cloister.lab.reproduce.membership.ranker_trial import (
+    UNLEARNED_SHADOWS,
+    measure_rankers,
+    try_rankers,
+)
 from cloister.lab.reproduce.membership.setting import (
     RankerMembershipSettings,
     UpdateMembershipSettings,
@@ -71,6 +82,40 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
         auc = membership_success(normal_scores(1.0, rng, 60), rng=rng, n_resamples=60).auc
         held += auc.low <= truth <= auc.high
     assert 32 <= held <= 40
+
+
+def test_groups_that_share_a_query_are_resampled_together() -> None:
+    """Ten targets of each query with one score tell as much as one target of each."""
+    rng = np.random.default_rng(14)
+    few = normal_scores(1.0, rng, 40)
+    many = MembershipScores(*(np.repeat(part, 10, axis=0) for part in few))
+    queries = np.repeat(np.arange(40), 10) * 7
+    alone = membership_success(few, rng=np.random.default_rng(1), n_resamples=400)
+    held = membership_success(many, rng=np.random.default_rng(1), clusters=queries, n_resamples=400)
+    assert held.auc == pytest.approx(alone.auc)
+    assert held.advantage == pytest.approx(alone.advantage)
+    apart = membership_success(many, rng=np.random.default_rng(1), n_resamples=400)
+    assert apart.auc.high - apart.auc.low < 0.5 * (held.auc.high - held.auc.low)
+    with pytest.raises(DataError, match="cluster"):
+        membership_success(many, rng=rng, clusters=np.zeros(400, int))
+
+
+@pytest.mark.parametrize("n", [9, 72])
+def test_where_everything_is_right_the_interval_is_that_of_n_of_n(n: int) -> None:
+    scores = MembershipScores(1 + np.arange(2.0 * n).reshape(2 * n, 1), np.zeros((2 * n, 1)))
+    clusters = np.arange(2 * n) // 2
+    found = membership_success(scores, rng=np.random.default_rng(1), clusters=clusters)
+    exact = binomtest(n, n).proportion_ci(0.95, method="exact")
+    assert (found.auc.value, found.auc.high, found.auc.n) == (1.0, 1.0, n)
+    assert found.auc.low == pytest.approx(exact.low)
+    assert found.true_positive_rate.low == pytest.approx(exact.low)
+    nothing = membership_success(
+        MembershipScores(scores.others, scores.members), rng=np.random.default_rng(1)
+    )
+    assert (nothing.auc.value, nothing.auc.low) == (0.0, 0.0)
+    assert nothing.auc.high == pytest.approx(1 - 0.025 ** (1 / (2 * n)))
+    same = auc_difference(scores, scores, rng=np.random.default_rng(1))
+    assert same.low < same.value == 0.0 < same.high
 
 
 def test_luck_gives_no_advantage() -> None:
@@ -186,6 +231,42 @@ def test_effects_of_clients_are_found_and_tell_who_left() -> None:
     assert (named == left).mean() > 0.9
 
 
+def test_what_forgotten_clients_leave_in_lengths_is_found_beside_who_stays() -> None:
+    rng = np.random.default_rng(15)
+    n, people = 800, 6
+    chosen = np.argsort(rng.random((n, people)), axis=1)[:, :3]
+    members = np.zeros((n, people), np.bool_)
+    np.put_along_axis(members, chosen, True, axis=1)
+    gone, stayed = chosen[:, 0], members.copy()
+    stayed[np.arange(n), gone] = False
+    of_gone = np.array([-2.0, 2.0, -1.0, 1.0, -2.0, 2.0])
+    scale = stayed @ rng.normal(size=people) + of_gone[gone] + 0.1 * rng.normal(size=n)
+    base, moves = 5 * rng.normal(size=8), rng.normal(size=(people, 8))
+    made = directions(base + stayed @ moves) * np.exp(0.1 * scale)[:, None]
+    area = {}
+    for statistic in (log_lengths, direction_and_length, directions):
+        effects = forgotten_effects(statistic(made[:400]), members[:400], gone[:400])
+        scores = effects.past_presence(statistic(made[400:]))
+        inside = scores[np.arange(400), gone[400:]]
+        area[statistic] = float((inside[:, None] > scores[~members[400:]]).mean())
+    assert area[direction_and_length] > area[log_lengths] > 0.6
+    assert area[direction_and_length] > 0.75
+    assert abs(area[directions] - 0.5) < 0.06
+
+
+def test_of_a_client_whom_no_shadow_forgot_nothing_is_learnt() -> None:
+    rng = np.random.default_rng(16)
+    members, gone = np.ones((20, 3), np.bool_), rng.integers(0, 2, 20)
+    effects = forgotten_effects(rng.normal(size=(20, 2)), members, gone)
+    scores = effects.past_presence(rng.normal(size=(5, 2)))
+    np.testing.assert_allclose(scores[:, 2], 0.0, atol=1e-12)
+    assert (np.abs(scores[:, :2]) > 1e-6).all()
+    with pytest.raises(DataError, match="took part"):
+        forgotten_effects(rng.normal(size=(20, 2)), np.eye(3, dtype=bool)[gone], gone ^ 1)
+    with pytest.raises(DataError, match="as many"):
+        forgotten_effects(rng.normal(size=(20, 2)), rng.random((20, 3)) < 0.5, gone)
+
+
 def test_pairs_in_order_are_counted_as_by_hand() -> None:
     rng = np.random.default_rng(9)
     data = RankingData(
@@ -213,6 +294,37 @@ def test_a_single_update_tells_its_query_and_noise_in_a_sum_hides_it() -> None:
         assert abs(alone.successes[baseline].auc.value - 0.5) < 0.1
 
 
+def test_the_attack_on_updates_never_looks_at_what_clients_did_not_send(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All updates are clipped, so that ten times as long ones are sent alike."""
+    settings_of = UpdateMembershipSettings(
+        data=WORLD, train_clients=20, train_rounds=5, observations=40, n_shadows=100, clients=3,
+        queries_per_update=2, noise=True, clip_norm=1e-4,
+    )  # fmt: skip
+    plain = update_trial._clicking
+
+    def longer(*given: Any) -> Any:
+        found = plain(*given)
+        return found._replace(updates=10 * found.updates) if given[-1] == "clients" else found
+
+    once = measure_updates(settings_of)
+    monkeypatch.setattr(update_trial, "_clicking", longer)
+    again = measure_updates(settings_of)
+    for attack, figures_found in once.items():
+        assert again[attack] == pytest.approx(figures_found), attack
+
+
+def test_intervals_of_updates_are_over_queries() -> None:
+    trial = try_updates(
+        UpdateMembershipSettings(
+            data=WORLD, train_clients=20, train_rounds=5, observations=60, n_shadows=100
+        )
+    )
+    assert 2 <= trial.n_queries < 60 == trial.n_targets
+    assert {found.auc.n for found in trial.successes.values()} == {trial.n_queries}
+
+
 def test_a_client_whose_queries_are_all_known_is_found_more_often_than_one_query() -> None:
     shared = {"data": WORLD, "train_clients": 20, "train_rounds": 10, "observations": 150}
     found = [
@@ -238,6 +350,10 @@ def test_a_trained_ranker_tells_its_clients_and_forgetting_hides_them() -> None:
     for name in ("unlearned", "short retraining", "retrained"):
         assert auc[name].low < 0.5 < auc[name].high
         assert trial.below_trained[name].high < 0
+    for attack in UNLEARNED_SHADOWS:
+        found = trial.successes["unlearned"][attack].auc
+        assert found.low < 0.5 < found.high
+        assert attack not in trial.successes["retrained"]
     assert trial.departures["retrained"].low > 1 / 3
     assert trial.successes["trained"]["fit, likelihood ratio"].auc.low > 0.5
 

@@ -34,6 +34,7 @@ def test_updates_are_attacked_alone_in_sums_and_with_noise(run) -> None:
     keys = {"seen", "attack", "auc", "true_positive_rate", "advantage"}
     assert all(keys <= row.keys() for row in found["attacks"])
     assert [one["noise"] for one in found["settings"]] == [False, False, True]
+    assert found["n_queries"] < found["n_targets"] == 60
 
 
 def test_models_are_attacked_before_and_after_forgetting(run) -> None:
@@ -50,6 +51,35 @@ def test_models_are_attacked_before_and_after_forgetting(run) -> None:
     assert shown.exit_code == 0
     assert "who left" in shown.stdout
     assert "short retraining" in shown.stdout
+    unlearned = {row["attack"] for row in found["attacks"] if row["seen"] == "unlearned"}
+    assert "length, unlearned shadows" in unlearned
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("--own-taste", "0"), "--own-taste"),
+        (("--own-queries", "5"), "--own-queries"),
+        (("--rounds", "9"), "--rounds"),
+        (("--federations", "9"), "--federations"),
+        (("--on", "model", "--target", "query"), "--target"),
+        (("--on", "model", "--queries-per-update", "1"), "--queries-per-update"),
+        (("--on", "model", "--observations", "40"), "--observations"),
+        (("--on", "model", "--own-queries", "0", "--own-taste", "1"), "--own-taste"),
+        (("--on", "model", "--clients", "10", "--shadows", "30"), "--shadows"),
+        (("--shadows", "20"), "--shadows"),
+        (("--epsilon", "0"), "--epsilon"),
+        (("--on", "model", "--epsilon", "-1"), "--epsilon"),
+    ],
+)
+def test_options_that_would_be_ignored_or_do_not_fit_are_refused_by_name(
+    run, options: tuple[str, ...], named: str
+) -> None:
+    outcome = run([*options, "--data", WORLD, "--json"])
+    assert outcome.exit_code == 1
+    said = json.loads(outcome.stdout)
+    assert said["error"].startswith(f"{named}: ")
+    assert "Settings" not in said["error"] + said["remedy"]
 
 
 def test_too_few_queries_end_with_a_remedy(run) -> None:

@@ -120,6 +120,32 @@ def test_a_party_with_a_limit_refuses_and_nothing_changes(folder: Path, tmp_path
         assert federation.state().forgotten == ()
 
 
+@pytest.mark.parametrize("limited", ["client-2", "client-3", "simulated-client"])
+def test_a_refused_forgetting_leaves_no_entry(folder: Path, tmp_path: Path, limited: str) -> None:
+    path = tmp_path / "ledger.db"
+    with Ledger.open(path) as ledger:
+        ledger.set_limit(limited, Limit(epsilon=3.0, delta=1e-6), purpose="pilot")
+        head = ledger.head()
+    arguments = ("client-2", "client-3", "--federation", str(folder), "--ledger", str(path))
+    outcome = call(*arguments, "--json")
+    assert outcome.exit_code == 1
+    assert limited in json.loads(outcome.stdout)["error"]
+    with Ledger.open(path, create=False) as ledger:
+        assert ledger.head() == head
+        assert ledger.pending() == []
+    with StoredFederation.open(folder) as federation:
+        assert federation.state().forgotten == ()
+
+
+def test_as_many_steps_as_in_training_are_told_of(folder: Path) -> None:
+    many = call("client-3", "--federation", str(folder), "--local-steps", "3", "--json")
+    few = call("client-2", "--federation", str(folder), "--local-steps", "2", "--json")
+    assert (many.exit_code, few.exit_code) == (0, 0)
+    assert "the training took 3 steps" in many.stderr
+    assert "the training took" not in few.stderr
+    assert json.loads(many.stdout)["certificate"]["method"]["local_steps"] == 3
+
+
 def test_a_missing_ledger_is_an_error(folder: Path, tmp_path: Path) -> None:
     missing = str(tmp_path / "none.db")
     outcome = call("client-3", "--federation", str(folder), "--ledger", missing, "--json")

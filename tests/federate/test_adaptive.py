@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -15,7 +16,14 @@ from cloister.core.random import stream
 from cloister.federate.client_groups import N_PARTS, distance_from_chance
 from cloister.federate.protected_update import UpdateProtection
 from cloister.federate.rules.adaptive import FAR, FIRST_TEST, LONGEST, PATIENCE, Adaptive
-from cloister.federate.rules.behaviour import Behaviour, _first_direction, _smaller_side, _two_means
+from cloister.federate.rules.behaviour import (
+    Behaviour,
+    _consistency,
+    _effect,
+    _first_direction,
+    _smaller_side,
+    _two_means,
+)
 from cloister.federate.rules.groups import plan_groups
 from cloister.federate.rules.rule import Aggregated
 from cloister.federate.secure_sum import secure_sum
@@ -30,9 +38,9 @@ def drawn(round: int, seed: int, n: int = N) -> np.ndarray:
     return 0.3 + stream(seed, "honest", round).standard_normal((n, D))
 
 
-def attacked(round: int, seed: int, attackers: list[int], push: float = 1.2) -> np.ndarray:
+def attacked(round: int, seed: int, attackers: Sequence[int], push: float = 1.2) -> np.ndarray:
     updates = drawn(round, seed)
-    updates[attackers] -= push
+    updates[list(attackers)] -= push
     return updates
 
 
@@ -176,14 +184,11 @@ def test_clients_that_come_now_and_then_are_judged_by_their_own_turns() -> None:
     assert rule.suspended == tuple(attackers)
 
 
-@pytest.mark.parametrize("group_size", [2, 3, 5])
-def test_in_groups_attackers_are_found_too_and_single_updates_are_not_looked_at(
-    group_size: int,
-) -> None:
+@pytest.mark.parametrize("group_size", [2, 3])
+def test_in_groups_attackers_are_found_too(group_size: int) -> None:
     rule = Adaptive(group_size=group_size, seed=4)
     train(rule, range(2_000), 1, [8, 9])
-    assert set(rule.suspended) >= {8, 9} or group_size == 5
-    assert len(set(rule.suspended) - {8, 9}) <= 1
+    assert rule.suspended == (8, 9)
 
 
 def test_groups_need_no_more_than_what_secure_aggregation_gives() -> None:
@@ -226,7 +231,7 @@ def test_groups_are_never_smaller_than_asked_for(
     suspended[0] = False
     plan = plan_groups(suspended, group_size, rng)
     sizes = np.bincount(plan.group[plan.group >= 0])
-    assert (sizes >= min(group_size, int((~suspended).sum()))).all()
+    assert (sizes >= group_size).all()
     assert not plan.used[suspended].any()
     for group in range(len(sizes)):  # a sum is used whole or not at all
         assert len(set(plan.used[plan.group == group].tolist())) == 1
@@ -274,18 +279,134 @@ def _spread(line: np.ndarray, upper: np.ndarray) -> float:
     return sum(float(((part - part.mean()) ** 2).sum()) for part in parts)
 
 
-def test_directions_are_added_up_as_written() -> None:
-    behaviour = Behaviour()
+def test_pushes_are_added_up_as_written() -> None:
+    behaviour = Behaviour(seed=5)
     expected = np.zeros((N, N_PARTS, D))
     for round in range(30):
-        updates = attacked(round, 6, [3])
+        pushes = attacked(round, 6, [3])
         trusted = np.arange(N) != 3
-        behaviour.observe(np.arange(N), updates, trusted)
-        units = updates / np.linalg.norm(updates, axis=1, keepdims=True)
-        expected[:, round % N_PARTS] += units - units[trusted].mean(axis=0)
-    assert np.allclose(behaviour._sums, expected)
-    assert behaviour.usual_turns == 30
+        behaviour.observe(np.arange(N), pushes, trusted)
+        part = stream(5, "parts", round // N_PARTS).permutation(N_PARTS)[round % N_PARTS]
+        expected[:, part] += pushes - pushes[trusted].mean(axis=0)
+    assert np.allclose(behaviour._sums[:N], expected)
+    assert behaviour.turns(np.array([0, 99])).tolist() == [30, 0]
     assert _smaller_side(expected).tolist() == [3]
-    assert behaviour.find(certainty=6.0).certainty == pytest.approx(
-        distance_from_chance(expected / 30)
-    )
+    found = behaviour.find(np.arange(N), certainty=6.0, least_effect=0.0)
+    assert found.certainty == pytest.approx(distance_from_chance(expected * N_PARTS / 30))
+
+
+def test_long_vectors_are_folded_and_tell_the_same() -> None:
+    behaviour = Behaviour(seed=2)
+    for round in range(60):
+        pushes = stream(1, "long", round).standard_normal((N, 2_000))
+        pushes[8:, :400] -= 1.0
+        behaviour.observe(np.arange(N), pushes, np.ones(N, np.bool_))
+    assert behaviour._sums.shape[2] == 256
+    found = behaviour.find(np.arange(N), certainty=6.0, least_effect=0.1)
+    assert found.suspects.tolist() == [8, 9]
+
+
+def test_the_effect_is_the_distance_of_the_sides_without_chance() -> None:
+    rng = stream(3, "effect")
+    some = 2.0 * np.eye(1, D) + rng.standard_normal((400, N_PARTS, D))
+    others = rng.standard_normal((400, N_PARTS, D))
+    assert _effect(some, others) == pytest.approx(2.0, abs=0.05)
+    assert _effect(some[:, :, 1:], others[:, :, 1:]) < 0.1
+
+
+def test_consistency_is_near_normal_where_parts_are_chance() -> None:
+    values = _consistency(stream(4, "chance").standard_normal((4_000, N_PARTS, D)))
+    assert abs(values.mean()) < 0.06
+    assert abs(values.std() - 1.0) < 0.06
+    steady = 1.0 + stream(4, "steady").standard_normal((10, N_PARTS, D))
+    assert _consistency(steady).min() > 6
+
+
+def test_an_attacker_who_lets_directions_cancel_is_found() -> None:
+    """Hard pushes in even rounds, next to nothing the other way in odd ones."""
+    rule = Adaptive()
+    for round in range(4 * FIRST_TEST):
+        updates = drawn(round, 7)
+        updates[7:] = (1e-6 if round % 2 else -4.0) * np.full(D, np.sqrt(1.1))
+        rule.aggregate(updates, np.arange(N), round=round)
+    assert rule.suspended == (7, 8, 9)
+
+
+def test_never_are_half_of_all_clients_suspended_however_they_take_turns() -> None:
+    rule = Adaptive()
+    for first in (0, 4):
+        rounds = range(500 * first, 500 * first + 400)
+        train(rule, rounds, 1, list(range(first, first + 4)))
+        assert len(rule.suspended) < N / 2
+    assert not all(decision.is_clear for decision in rule.decisions)
+
+
+def test_many_attackers_with_ways_of_their_own_do_not_get_honest_clients_suspended() -> None:
+    n, n_attackers = 150, 10
+    ways = stream(1, "ways").standard_normal((n_attackers, D))
+    rule = Adaptive()
+    for round in range(FIRST_TEST + 1):
+        updates = drawn(round, 3, n)
+        updates[:n_attackers] += 0.5 * ways
+        rule.aggregate(updates, np.arange(n), round=round)
+    assert set(rule.suspended) <= set(range(n_attackers))
+
+
+def test_a_client_is_taken_back_though_another_goes_on_attacking() -> None:
+    rule = Adaptive()
+    train(rule, range(100), 2, [7, 8])
+    assert rule.suspended == (7, 8)
+    train(rule, range(100, 100 + 3 * PATIENCE), 2, [8])
+    assert rule.suspended == (8,)
+
+
+def test_staying_away_is_no_good_behaviour() -> None:
+    rule = Adaptive()
+    train(rule, range(60), 2, [8, 9])
+    for round in range(60, 60 + 2 * PATIENCE):
+        rule.aggregate(drawn(round, 2)[:8], np.arange(8), round=round)
+    assert rule.suspended == (8, 9)
+
+
+def test_a_round_of_suspended_clients_alone_moves_nothing() -> None:
+    rule = Adaptive()
+    train(rule, range(60), 2, [8, 9])
+    outcome = rule.aggregate(np.full((2, D), 5.0), [8, 9], round=60)
+    assert not outcome.update.any()
+    assert not outcome.used.any()
+
+
+def test_new_names_do_not_switch_the_tests_off() -> None:
+    rule = Adaptive()
+    for round in range(2 * FIRST_TEST):
+        updates = attacked(round, 3, [7, 8])
+        rule.aggregate(updates, [0, 1, 2, 3, 4, 5, 6, 7, 8, 1_000 + round], round=round)
+    assert rule.suspended == (7, 8)
+
+
+def test_names_may_be_any_numbers() -> None:
+    rule = Adaptive()
+    names = [10**12 + 7 * client for client in range(N)]
+    for round in range(2 * FIRST_TEST):
+        rule.aggregate(attacked(round, 3, [7, 8]), names, round=round)
+    assert rule.suspended == (names[7], names[8])
+
+
+def test_too_few_clients_for_a_group_move_nothing() -> None:
+    rule = Adaptive(group_size=5, seed=1)
+    outcome = rule.aggregate(drawn(0, 1, 4), np.arange(4))
+    assert not outcome.update.any()
+    assert not outcome.used.any()
+
+
+def test_honest_clients_that_differ_a_little_are_left_alone() -> None:
+    """Each has a wish of its own, too small to matter; over many rounds it is beyond chance."""
+    wishes = 0.12 * stream(1, "wishes").standard_normal((N, D))
+    rule = Adaptive()
+    for round in range(4 * LONGEST):
+        rule.aggregate(drawn(round, 4) + wishes, np.arange(N), round=round)
+    assert rule.suspended == ()
+    bold = Adaptive(least_effect=0.0)
+    for round in range(4 * LONGEST):
+        bold.aggregate(drawn(round, 4) + wishes, np.arange(N), round=round)
+    assert bold.decisions

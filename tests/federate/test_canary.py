@@ -144,7 +144,7 @@ def test_the_mark_shows_before_and_not_after_unlearning() -> None:
     population = Population(iid(train, 10), click_model("perfect", 5))
     first = Ranker.initial(RankerSettings(n_features=32))
     directions = quiet_directions(train, 16)
-    before, after = [], []
+    before, after, projected = [], [], []
     for seed in range(8):
         mark = draw_mark(directions, rng=stream(seed, "test", "mark"))
         store = MemoryUpdateStore(keep_every=10)
@@ -168,8 +168,14 @@ def test_the_mark_shows_before_and_not_after_unlearning() -> None:
         rng = stream(seed, "test", "draws")
         before.append(presence(learner.ranker.parameters, mark, rng=rng))
         after.append(presence(eraser.run().parameters, mark, rng=rng))
+        noise = 1e-3 * stream(seed, "test", "noise").normal(size=32)
+        weights = learner.ranker.parameters.astype(np.float64)
+        weights = weights - weights @ directions.T @ directions + noise
+        projected.append(presence(weights, mark, rng=rng))
     assert max(before) < 0.02
     assert np.median(after) > 0.1
+    # What the documentation warns of: who has features can take the mark out and keep the rest.
+    assert np.median(projected) > 0.1
 
 
 def test_wrong_settings_are_refused() -> None:

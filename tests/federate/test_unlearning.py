@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from cloister.core.errors import BudgetExceeded, SettingsError
+from cloister.core.errors import BudgetExceeded, DataError, SettingsError
 from cloister.data.clicks import click_model
 from cloister.data.partitions import Views, iid, with_quantities
 from cloister.data.source import load_fold
@@ -24,7 +24,8 @@ from cloister.federate.local_training import train_clients
 from cloister.federate.population import Population
 from cloister.federate.retraining import Retraining, ShortRetraining
 from cloister.federate.robust_fpdgd import RobustFPDGD
-from cloister.federate.rules.rule import Chosen, Received, Rule
+from cloister.federate.rules.krum import Krum
+from cloister.federate.rules.rule import Beyond, Chosen, Received, Rule
 from cloister.federate.rules.weighted_mean import WeightedMean
 from cloister.federate.tampering import Sent
 from cloister.federate.unlearning import FedEraser, calibrated, unlearning_seed
@@ -399,3 +400,32 @@ def test_a_poisoned_ranker_recovers_on_real_data(real_data: Callable[[str], Path
     after = evaluation.measure_one(eraser.run()).ndcg
     assert after > before + 0.04
     assert eraser.cost.n_client_steps == 200 * 7 * 3
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1.0])
+def test_lengths_that_are_none_are_refused(value: float) -> None:
+    population = _population()
+    history = _history(population)
+    history[1].lengths[2] = value
+    with pytest.raises(DataError, match="not a finite number"):
+        _unlearned(population, history, [5])
+
+
+@pytest.mark.parametrize(
+    ("beyond", "forgotten", "expected"),
+    [("mark", [5], 2), ("refuse", [5], 1), ("mark", [3, 4, 5], 0), ("mark", [1, 2, 3, 4, 5], 0)],
+)
+def test_a_rule_expects_no_more_than_it_bears_among_those_who_stay(
+    beyond: Beyond, forgotten: list[int], expected: int
+) -> None:
+    population = _population()
+    rule = Krum(n_attackers=2, beyond="mark")
+    learner = FedEraser(
+        population, FIRST, history=_history(population), forgotten=forgotten, seed=1, rule=rule
+    )
+    rule.beyond = beyond
+    assert learner.fewest_participants == 6 - len(forgotten)
+    assert learner.expect_bearable() == 2 - expected
+    assert rule.n_attackers == expected
+    learner.run()
+    assert learner.n_client_steps_planned == learner.cost.n_client_steps

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from cloister.core.errors import Conflict, SettingsError
+from cloister.core.errors import Conflict, Damaged, SettingsError
 from cloister.core.random import stream
 from cloister.federate.database_update_store import DatabaseUpdateStore
 from cloister.federate.tampering import Sent
@@ -164,6 +166,29 @@ def test_forgetting_removes_the_bytes_from_the_disk(tmp_path: Path) -> None:
     content = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     assert all(row[0].tobytes() in content for row in rows)
     assert not any(row[1].tobytes() in content for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("length = 9e999", "not a finite number"),
+        ("length = -9e999", "not a finite number"),
+        ("length = -1.0", "not a finite number"),
+        ("length = 'long'", "not a finite number"),
+        ("content = x'000000'", "differ in length"),
+        ("content = NULL", "is missing"),
+    ],
+)
+def test_damaged_rows_are_called_damaged(tmp_path: Path, change: str, words: str) -> None:
+    path = tmp_path / "store.db"
+    with Database.open(path) as database:
+        store = DatabaseUpdateStore(database, keep_every=1, keep="updates")
+        store.observe(_sent(0, [0, 1, 2]))
+        assert len(store.kept_rounds()) == 1
+        with closing(sqlite3.connect(path)) as raw, raw:
+            raw.execute(f"UPDATE cloister_kept_update SET {change} WHERE client = 1")
+        with pytest.raises(Damaged, match=words):
+            store.kept_rounds()
 
 
 _CHILD = """

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import shutil
+import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +21,7 @@ from cloister.core.errors import (
     AccessDenied,
     BudgetExceeded,
     Conflict,
+    Damaged,
     DataError,
     NotFound,
     SettingsError,
@@ -33,7 +39,8 @@ from cloister.lab.forgetting.certificate import (
 from cloister.lab.forgetting.evaluation import replayed, unlearning_figures
 from cloister.lab.forgetting.evaluation_settings import UnlearningSettings
 from cloister.lab.forgetting.federation import StoredFederation
-from cloister.lab.forgetting.forgetting import forget, stored_training
+from cloister.lab.forgetting.forgetting import Due, forget, stored_training
+from cloister.lab.forgetting.statement import Method
 from cloister.lab.reproduce import figures_of
 from cloister.lab.reproduce.collection import Collections
 from cloister.lab.reproduce.evidence import Evidence
@@ -41,9 +48,10 @@ from cloister.lab.reproduce.figure import Size
 from cloister.lab.reproduce.study import Study, StudyOutcome
 from cloister.lab.simulation.clients import make_clients
 from cloister.lab.simulation.learners import make_learner
+from cloister.lab.simulation.run import simulate
 from cloister.lab.simulation.settings import SimulationSettings
 from cloister.privacy.identity import SigningIdentity
-from cloister.privacy.release import Release, UnprotectedRelease
+from cloister.privacy.release import UnprotectedRelease
 from cloister.rank.saving import load_ranker
 
 WORLD = "world:features?queries=30&documents=10&features=6"
@@ -110,7 +118,7 @@ def test_the_certificate_says_what_was_done(federation: StoredFederation) -> Non
     assert certificate["deleted"]["bytes"] == 12 * 4 * 6
     assert certificate["method"]["local_steps"] == 3
     remains = " ".join(certificate["remains"])
-    for words in ("no epsilon back", "shaped by", "proves nothing", "difference"):
+    for words in ("no epsilon back", "shaped by", "proves nothing", "difference", "--out"):
         assert words in remains
     on_disk = json.loads(federation.certificate_file(1).read_text())
     assert on_disk == certificate
@@ -178,23 +186,56 @@ def test_retraining_replaces_what_is_kept(federation: StoredFederation) -> None:
     assert np.array_equal(done.ranker.parameters, expected.parameters)
     assert federation.store.digest() == kept.digest()
     assert not any("shaped by" in sentence for sentence in done.certificate["remains"])
+    assert any("of all who stay" in what for what in done.certificate["deleted"]["what"])
     assert done.cost == (30, 120, 360)
-    forget(federation, ["client-3"])  # from the new record
+    second = forget(federation, ["client-3"]).certificate  # from the new record
+    assert not any("of all who stay" in what for what in second["deleted"]["what"])
     assert federation.state().forgotten == (3, 4)
+
+
+def test_mixed_methods_are_not_both_at_once(tmp_path: Path) -> None:
+    with StoredFederation.open(_made(tmp_path / "a")) as federation:
+        forget(federation, ["client-4"], method="retrain")
+        mixed = forget(federation, ["client-1"])
+    with StoredFederation.open(_made(tmp_path / "b")) as federation:
+        both = forget(federation, ["client-1", "client-4"])
+    assert not np.array_equal(mixed.ranker.parameters, both.ranker.parameters)
 
 
 def test_forgetting_removes_bytes_from_the_disk(folder: Path) -> None:
     with StoredFederation.open(folder) as federation:
         kept = federation.store.kept_rounds()
         old = federation.state().ranker.parameters.astype("<f4").tobytes()
+        encoded = base64.b64encode(old)
     gone = [one.updates[4].tobytes() for one in kept if one.updates is not None]
     stay = [one.updates[3].tobytes() for one in kept if one.updates is not None]
     assert len(gone) == 6
-    assert all(update in _content(folder) for update in (*gone, *stay, old))
+    assert all(update in _content(folder) for update in (*gone, *stay, old, encoded))
     with StoredFederation.open(folder) as federation:
         forget(federation, ["client-4"])
-    assert all(update in _content(folder) for update in stay)
-    assert not any(update in _content(folder) for update in (*gone, old))
+        assert all(update in _content(folder) for update in stay)
+        assert not any(update in _content(folder) for update in (*gone, old, encoded))
+    assert not any(update in _content(folder) for update in (*gone, old, encoded))
+
+
+def test_bytes_that_a_reader_holds_are_told_of_and_go_when_it_closes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cloister.lab.forgetting.folder.READERS_TIMEOUT_S", 0.05)
+    with StoredFederation.open(folder) as federation:
+        first = federation.store.kept_rounds()[0].updates
+        assert first is not None
+        gone = first[4].tobytes()
+        with closing(sqlite3.connect(folder / "federation.db", isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM cloister_kept_update").fetchone()
+            with pytest.raises(StoreError, match=r"is done.*may remain") as told:
+                forget(federation, ["client-4"])
+            assert "do not forget again" in told.value.remedy
+            assert gone in _content(folder)
+        assert federation.state().forgotten == (4,)
+        assert federation.certificate_file(1).is_file()
+    assert gone not in _content(folder)
 
 
 def _content(folder: Path) -> bytes:
@@ -257,9 +298,13 @@ def test_an_unfinished_training_is_no_federation_yet_and_begins_anew(tmp_path: P
         ({"method": "es"}, "plain FPDGD"),
         ({"paper_epsilon": 4.5}, "plain FPDGD"),
         ({"method": "pdgd"}, "plain FPDGD"),
+        ({"share_data": 0.2}, "queries that a client shared"),
+        ({"share_data": 0.2, "warm_up_rounds": 3}, "queries that a client shared"),
+        ({"normalise": "global_minmax"}, "everybody's documents"),
+        ({"normalise": "global_zscore"}, "everybody's documents"),
     ],
 )
-def test_what_keeps_no_single_updates_is_refused(
+def test_what_cannot_be_forgotten_from_single_updates_is_refused(
     tmp_path: Path, change: dict[str, object], words: str
 ) -> None:
     settings = SimulationSettings(**(SETTINGS.model_dump() | change))
@@ -268,32 +313,34 @@ def test_what_keeps_no_single_updates_is_refused(
     assert not (tmp_path / "new").exists()
 
 
-def test_releases_are_recorded_and_a_refusal_changes_nothing(
+def test_all_releases_are_told_of_before_any_work_and_a_refusal_stops_it(
     federation: StoredFederation,
 ) -> None:
-    rounds: list[Release] = []
-    pairs: dict[str, Release] = {}
+    told: list[Due] = []
+    done: list[int] = []
 
-    def refuse(release: Release) -> None:
-        if len(rounds) == 3:
-            raise BudgetExceeded("enough")
-        rounds.append(release)
+    def refuse(due: Sequence[Due]) -> None:
+        raise BudgetExceeded("enough")
 
-    version = federation.state().version
+    def take(due: Sequence[Due]) -> None:
+        assert not done
+        told.extend(due)
+
+    version, kept = federation.state().version, federation.store.digest()
     with pytest.raises(BudgetExceeded):
-        forget(federation, ["client-4"], record=refuse)
-    assert federation.state().version == version
-    rounds.clear()
+        forget(federation, ["client-4"], record=refuse, advance=lambda now, _: done.append(now))
+    assert not done
+    assert (federation.state().version, federation.store.digest()) == (version, kept)
     forget(
         federation,
         ["client-4", "client-2"],
-        record=rounds.append,
-        record_forgotten=pairs.__setitem__,
+        record=take,
+        advance=lambda now, _: done.append(now),
     )
-    assert len(rounds) == 6
-    assert set(pairs) == {"client-4", "client-2"}
-    assert all(isinstance(one, UnprotectedRelease) for one in (*rounds, *pairs.values()))
-    assert "difference" in pairs["client-4"].note
+    assert [one.forgotten for one in told] == ["client-4", "client-2"] + [None] * 6
+    assert len(done) == 6
+    assert all(isinstance(one.release, UnprotectedRelease) for one in told)
+    assert "difference" in told[0].release.note
 
 
 def test_attackers_who_stay_and_behave_are_told_of(tmp_path: Path) -> None:
@@ -312,10 +359,205 @@ def test_attackers_who_stay_and_behave_are_told_of(tmp_path: Path) -> None:
     assert told == [False, True, False]
 
 
+@pytest.mark.parametrize("attack", ["poison-clicks", "promote-clicks"])
+def test_clients_who_poisoned_clicks_are_honest_while_others_are_forgotten(
+    tmp_path: Path, attack: str
+) -> None:
+    settings = SETTINGS.model_copy(update={"attack": attack, "attackers": 2})
+    with StoredFederation.create(tmp_path, settings, keep_every=5) as federation:
+        trained = simulate(settings, observers=[federation.store])
+        federation.finish(trained.learner.ranker)
+        history = federation.store.kept_rounds()
+        done = forget(federation, ["client-0"])
+
+    def erased(of: SimulationSettings) -> Any:
+        plain: Any = make_learner(of, make_clients(of))
+        return FedEraser(
+            plain.population,
+            plain.ranker,
+            history=history,
+            forgotten=[0],
+            seed=unlearning_seed(4, [0]),
+            settings=plain.settings,
+        ).run()
+
+    assert any("simulated as honest" in sentence for sentence in done.certificate["remains"])
+    assert np.array_equal(done.ranker.parameters, erased(SETTINGS).parameters)
+    assert not np.array_equal(done.ranker.parameters, erased(settings).parameters)
+
+
+def test_without_an_attack_the_rule_still_expects_one(tmp_path: Path) -> None:
+    settings = SETTINGS.model_copy(
+        update={"attack": "opposite", "attackers": 1, "rule": "trimmed-mean", "off_rounds": 2}
+    )
+    with StoredFederation.create(tmp_path, settings, keep_every=5) as federation:
+        trained = simulate(settings, observers=[federation.store])
+        federation.finish(trained.learner.ranker)
+        certificate = forget(federation, ["client-0"]).certificate
+    assert certificate["method"]["rule"] == "trimmed-mean"
+    assert certificate["method"]["expected_attackers"] == 1
+    assert any("simulated as honest" in sentence for sentence in certificate["remains"])
+
+
+_RULES = [
+    "krum", "multi-krum", "trimmed-mean", "median", "bulyan", "norm-bounding", "fldetector",
+    "adaptive",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["fed-eraser", "retrain"])
+@pytest.mark.parametrize("rule", _RULES)
+def test_no_rule_keeps_a_client_from_being_forgotten_but_the_last(
+    tmp_path: Path, rule: str, method: Method
+) -> None:
+    settings = SimulationSettings(
+        **(
+            SETTINGS.model_dump()
+            | {"clients": 13, "rounds": 6, "rule": rule, "expected_attackers": 3}
+            | ({"group_size": 3} if rule == "adaptive" else {})
+        )
+    )
+    with StoredFederation.create(tmp_path, settings, keep_every=2) as federation:
+        stored_training(federation)
+        some = forget(federation, ["client-12"], method=method).certificate
+        forget(federation, [f"client-{n}" for n in range(2, 12)], method=method)
+        last = forget(federation, ["client-0"], method=method).certificate
+        assert federation.state().forgotten == (0, *range(2, 13))
+    assert some["method"]["expected_attackers"] == (2 if rule == "bulyan" else 3)
+    fewer = rule in ("krum", "multi-krum", "trimmed-mean", "bulyan")
+    assert last["method"]["expected_attackers"] == (0 if fewer else 3)
+    assert any("expected 0 attackers" in sentence for sentence in last["remains"]) == fewer
+
+
+def test_a_folder_takes_one_training_at_a_time(tmp_path: Path) -> None:
+    other = SETTINGS.model_copy(update={"seed": 9})
+    with StoredFederation.create(tmp_path, SETTINGS, keep_every=5) as federation:
+        simulated = simulate(SETTINGS, observers=[federation.store])
+        kept = federation.store.digest()
+        with pytest.raises(Conflict, match="another process is training"):
+            StoredFederation.create(tmp_path, other, keep_every=3)
+        assert federation.store.digest() == kept
+        federation.finish(simulated.learner.ranker)
+    with StoredFederation.open(tmp_path) as federation:
+        assert federation.settings == SETTINGS
+        assert federation.store.digest() == kept
+
+
+def test_a_killed_training_lets_the_next_one_in(tmp_path: Path) -> None:
+    child = f"""
+import os, signal
+from cloister.lab.forgetting.federation import StoredFederation
+from cloister.lab.simulation.settings import SimulationSettings
+held = StoredFederation.create({str(tmp_path)!r}, SimulationSettings(**{SETTINGS.model_dump()!r}))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", child]).returncode == -9
+    _made(tmp_path)
+
+
+def test_of_two_who_make_it_forget_at_once_one_is_refused_before_the_work(
+    folder: Path, federation: StoredFederation
+) -> None:
+    told: list[str] = []
+
+    def meanwhile(due: Sequence[Due]) -> None:
+        with StoredFederation.open(folder) as second:
+            with pytest.raises(Conflict, match="making it forget") as error:
+                forget(second, ["client-1"], record=lambda due: told.append("recorded"))
+            told.append(error.value.what)
+
+    forget(federation, ["client-4"], record=meanwhile)
+    assert len(told) == 1
+    assert "recorded" not in told
+    assert federation.state().forgotten == (4,)
+    with StoredFederation.open(folder) as second:
+        forget(second, ["client-1"])  # the lock is let go
+
+
+def test_more_client_steps_than_retraining_takes_are_refused(
+    federation: StoredFederation,
+) -> None:
+    version = federation.state().version
+    with pytest.raises(SettingsError, match="384 client steps, and training anew takes 360"):
+        forget(federation, ["client-4"], local_steps=16)
+    assert federation.state().version == version
+    assert forget(federation, ["client-4"], local_steps=15).cost.n_client_steps == 360
+
+
+def test_folders_that_are_missing_are_made_again(folder: Path) -> None:
+    for name in ("certificates", "incoming"):
+        shutil.rmtree(folder / name)
+    with StoredFederation.open(folder) as federation:
+        for name in ("certificates", "incoming"):
+            shutil.rmtree(folder / name)
+        forget(federation, ["client-4"])
+        assert federation.certificate_file(1).is_file()
+
+
+def test_a_place_that_cannot_be_written_to_is_found_before_the_work(
+    folder: Path, federation: StoredFederation
+) -> None:
+    shutil.rmtree(folder / "certificates")
+    (folder / "certificates").write_text("no folder")
+    version = federation.state().version
+    told: list[Due] = []
+    with pytest.raises(StoreError, match="nothing was changed"):
+        forget(federation, ["client-4"], record=told.extend)
+    assert not told
+    assert federation.state().version == version
+
+
+def test_files_that_fail_after_the_change_are_told_of_as_such(
+    folder: Path, federation: StoredFederation
+) -> None:
+    def spoil(done: int, total: int) -> None:
+        shutil.rmtree(folder / "certificates", ignore_errors=True)
+
+    with pytest.raises(StoreError, match="the forgetting is done and certified") as told:
+        forget(federation, ["client-4"], advance=spoil)
+    assert "could not be written" in told.value.what
+    assert "do not forget again" in told.value.remedy
+    assert federation.state().forgotten == (4,)
+    with StoredFederation.open(folder) as again:
+        assert again.certificate_file(1).is_file()
+
+
+@pytest.mark.parametrize("name", ["ranker", "forgotten", "about"])
+@pytest.mark.parametrize(
+    "value", ['{"parameters": "AAAA", "settings": {}}', '{"parameters": "?"}', "7", "{", "[null]"]
+)
+def test_a_damaged_record_is_called_damaged(folder: Path, name: str, value: str) -> None:
+    with closing(sqlite3.connect(folder / "federation.db")) as database, database:
+        (n,) = database.execute(
+            "SELECT count(*) FROM cloister_keyed_state WHERE name = ?", (name,)
+        ).fetchone()
+        assert n == 1
+        database.execute("UPDATE cloister_keyed_state SET value = ? WHERE name = ?", (value, name))
+    with pytest.raises(Damaged):
+        StoredFederation.open(folder)
+
+
+def test_a_ranker_of_half_a_number_is_called_damaged(folder: Path) -> None:
+    with closing(sqlite3.connect(folder / "federation.db")) as database, database:
+        (text,) = database.execute(
+            "SELECT value FROM cloister_keyed_state WHERE name = 'ranker'"
+        ).fetchone()
+        record = json.loads(text)
+        record["parameters"] = base64.b64encode(
+            base64.b64decode(record["parameters"])[:-2]
+        ).decode()
+        database.execute(
+            "UPDATE cloister_keyed_state SET value = ? WHERE name = 'ranker'",
+            (json.dumps(record),),
+        )
+    with pytest.raises(Damaged):
+        StoredFederation.open(folder)
+
+
 def test_two_changes_of_one_state_are_refused(federation: StoredFederation) -> None:
     before = federation.state()
     forget(federation, ["client-4"])
-    with pytest.raises(Conflict):
+    with pytest.raises(Conflict, match="somebody else was forgotten here meanwhile"):
         federation.change(before, lambda connection: (before.ranker, (1,), {}))
     assert federation.state().forgotten == (4,)
 

@@ -6,7 +6,10 @@ pattern has its weights in PDGD's update. So a page gives the chance of each cli
 update is expected to be: weights with their mean and covariance, and how they go with clicks.
 
 Where the server does not know in which order documents were shown, or which of the candidates,
-patterns are drawn instead of listed: an order by score, then clicks.
+patterns are drawn instead of listed: an order by score, then clicks. Where it knows which documents
+were shown and not in which order, this is approximate: orders are drawn by score among those shown
+alone (Plackett-Luce over the page), and not, as PDGD draws them, one after the other among all
+candidates, given that these were shown.
 """
 
 from __future__ import annotations
@@ -128,7 +131,8 @@ def page_beliefs(
         Inner products of the documents' score gradients, and the longest update that a client
         sends; 0 for any.
     rng
-        Draws orders where the server does not know it.
+        Draws orders where the server does not know it. For a page that is only a part of the
+        candidates they are approximate: drawn by score among the documents of ``page`` alone.
     shown
         How many of ``page`` were truly shown, where the server does not know which; needs ``rng``.
         Orders are drawn by score, and the best so many seen.
@@ -178,7 +182,7 @@ def _drawn(
     rng: np.random.Generator,
     length: int,
 ) -> tuple[NDArray[np.int64], Flags]:
-    """Draw orders by score, and clicks on each of them."""
+    """Draw orders by score among these documents alone, and clicks on each of them."""
     shape = (N_DRAWS, len(scores))
     orders = np.argsort(-(scores + rng.gumbel(size=shape)), axis=1)[:, :length]
     bounds = grades.cumsum(axis=1)[:, :-1]

@@ -3,7 +3,10 @@
 Means are over pages, as in the click-inference report; the area under the curve (AUC) is over all
 documents together. Intervals are Student's over observations (an observation is what the server
 sees of one client, or one sum), because pages of one sum are not independent. For the AUC each
-observation's part is its influence on it (Obuchowski 1997, DeLong's method for clusters).
+observation's part is its influence on it (Obuchowski 1997, DeLong's method for clusters). Where
+all observations are alike (all guessed right, say) there is no spread, and the interval has no
+width: it then says nothing about observations not seen. By the rule of three up to 3 / n of those
+may be otherwise.
 """
 
 from __future__ import annotations
@@ -141,7 +144,7 @@ def area_under_curve(values: Floats, clicked: Flags) -> float:
 
 
 def _check(guess: Guess, clicked: Flags) -> None:
-    if clicked.ndim != 3 or guess.values.shape != clicked.shape != guess.clicked.shape:
+    if clicked.ndim != 3 or not (guess.values.shape == guess.clicked.shape == clicked.shape):
         raise DataError(
             "a guess and the clicks are observations x pages x documents", where="inferred clicks"
         )

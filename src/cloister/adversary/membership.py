@@ -8,8 +8,11 @@ An attack gives a score, and high scores speak for "it was". How well an attack 
 - the *advantage*: true positives less false positives at one threshold, which is chosen on one half
   of the groups and judged on the other, so that luck does not count (0: nothing learnt).
 
-Intervals are by bootstrap over groups: scores of one group (of one federation, say) need not be
-independent of each other. An attack that fails shows that this attacker failed. It proves nothing.
+Intervals are by bootstrap over clusters of groups: scores of one group (of one federation, say)
+need not be independent of each other, nor those of groups that share a query. Where no resample
+differs, as where everything is right, a bootstrap would call the number exact. There the interval
+is Clopper and Pearson's for n of n clusters (the rule of three). An attack that fails shows that
+this attacker failed. It proves nothing.
 
 The attacks are in :mod:`cloister.adversary.membership_updates` and
 :mod:`cloister.adversary.membership_rankers`.
@@ -17,7 +20,7 @@ The attacks are in :mod:`cloister.adversary.membership_updates` and
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -36,10 +39,12 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+Labels = NDArray[np.int64]
 
 FALSE_POSITIVES: Final = 0.01
 N_RESAMPLES: Final = 1000
 LEAST_SHADOWS: Final = 2  # on each side, for a mean and a spread
+RANGES: Final = ((0.0, 1.0), (0.0, 1.0), (-1.0, 1.0))  # of AUC, true positives, advantage
 
 
 class MembershipScores(NamedTuple):
@@ -66,7 +71,11 @@ class MembershipSuccess(NamedTuple):
 
 
 def membership_success(
-    scores: MembershipScores, *, rng: np.random.Generator, n_resamples: int = N_RESAMPLES
+    scores: MembershipScores,
+    *,
+    rng: np.random.Generator,
+    clusters: Labels | None = None,
+    n_resamples: int = N_RESAMPLES,
 ) -> MembershipSuccess:
     """Measure an attack.
 
@@ -76,6 +85,9 @@ def membership_success(
         At least two groups.
     rng
         Draws the resamples.
+    clusters
+        A label of each group: those with the same one are drawn together, and are on the same side
+        where a threshold is chosen on one half. Each group is a cluster unless given.
     n_resamples
         How many.
 
@@ -88,9 +100,10 @@ def membership_success(
     (0.98, True)
     """
     _check(scores)
+    cluster = _numbered(clusters, len(scores.members))
     return MembershipSuccess(
         *_bootstrapped(
-            len(scores.members), lambda counts: _measures(scores, counts), rng, n_resamples
+            cluster, lambda counts: _measures(scores, counts, cluster), rng, n_resamples, RANGES
         )
     )
 
@@ -119,7 +132,8 @@ def auc_difference(
     def difference(counts: Floats) -> Floats:
         return (_auc(_tallied(one, counts)) - _auc(_tallied(other, counts)))[:, None]
 
-    return _bootstrapped(len(one.members), difference, rng, n_resamples)[0]
+    groups = np.arange(len(one.members))
+    return _bootstrapped(groups, difference, rng, n_resamples, RANGES[2:])[0]
 
 
 def likelihood_ratio(values: Floats, shadows: Floats, members: Flags) -> Floats:
@@ -168,9 +182,19 @@ def _check(scores: MembershipScores) -> None:
         raise DataError("some scores are not numbers", where="membership")
 
 
-def _measures(scores: MembershipScores, counts: Floats) -> Floats:
+def _numbered(clusters: Labels | None, n_groups: int) -> Labels:
+    """Return the number of each group's cluster, from 0."""
+    if clusters is None:
+        return np.arange(n_groups)
+    distinct, numbers = np.unique(clusters, return_inverse=True)
+    if numbers.shape != (n_groups,) or len(distinct) < 2:
+        raise DataError("each group needs a cluster, of two at least", where="membership")
+    return numbers
+
+
+def _measures(scores: MembershipScores, counts: Floats, cluster: Labels) -> Floats:
     """Return all three measures for each row of counts: how often each group is there."""
-    even = np.arange(len(scores.members)) % 2 == 0
+    even = cluster % 2 == 0
     halves = [_tallied(scores, counts * half) for half in (even, ~even)]
     whole = _Tally(*(one + other for one, other in zip(*halves, strict=True)))
     crossed = (_crossed_gap(*halves) + _crossed_gap(*halves[::-1])) / 2.0
@@ -197,22 +221,38 @@ def _tallied(scores: MembershipScores, counts: Floats) -> _Tally:
 
 
 def _bootstrapped(
-    n_groups: int,
+    cluster: Labels,
     measure: Callable[[Floats], Floats],
     rng: np.random.Generator,
     n_resamples: int,
+    ranges: Sequence[tuple[float, float]],
 ) -> list[Measured]:
-    """Return values and percentile intervals; even and odd groups are resampled apart."""
-    counts: Floats = np.zeros((n_resamples, n_groups))
+    """Return values and percentile intervals; even and odd clusters are resampled apart."""
+    n_clusters = int(cluster.max()) + 1
+    counts: Floats = np.zeros((n_resamples, n_clusters))
     for start in (0, 1):
-        n = len(range(start, n_groups, 2))
+        n = len(range(start, n_clusters, 2))
         counts[:, start::2] = rng.multinomial(n, np.full(n, 1.0 / n), n_resamples)
     tail = 50.0 * (1.0 - CONFIDENCE)
-    low, high = np.percentile(measure(counts), [tail, 100.0 - tail], axis=0)
+    low, high = np.percentile(measure(counts[:, cluster]), [tail, 100.0 - tail], axis=0)
+    values = measure(np.ones((1, len(cluster))))[0]
     return [
-        Measured(float(value), float(bottom), float(top), n_groups)
-        for value, bottom, top in zip(measure(np.ones((1, n_groups)))[0], low, high, strict=True)
+        _no_surer_than_exact(Measured(float(value), float(bottom), float(top), n_clusters), limits)
+        for value, bottom, top, limits in zip(values, low, high, ranges, strict=True)
     ]
+
+
+def _no_surer_than_exact(found: Measured, limits: tuple[float, float]) -> Measured:
+    """Widen an interval without width by what n clusters alike leave open.
+
+    Where all of n are right, a share 0.025^(1/n) of all there are may be, at the least (Clopper and
+    Pearson); the others may lie anywhere in the range of the measure.
+    """
+    if found.low is None or found.high is None or found.low < found.high:
+        return found
+    least, most = limits
+    reach = (most - least) * (1.0 - ((1.0 - CONFIDENCE) / 2.0) ** (1.0 / found.n))
+    return found._replace(low=max(least, found.low - reach), high=min(most, found.high + reach))
 
 
 def _auc(tally: _Tally) -> Floats:

@@ -12,7 +12,8 @@ one's presence moves a ranker (LiRA, Carlini et al. 2022, with statistics for ra
 - *difference* (`ShadowEffects.departure`): who left, from the rankers before and after forgetting.
 
 Rankers are compared as directions. A ranker's length tells how long it was trained, and changes no
-order of documents.
+order of documents. On rankers that were unlearned, length is the one channel that FedEraser leaves:
+:mod:`cloister.adversary.membership_unlearned` looks at it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,15 @@ from numpy.typing import NDArray
 from cloister.core.errors import DataError
 from cloister.data.partitions import ClientView
 
-__all__ = ["ShadowEffects", "directions", "pairs_in_order", "preferred_pairs", "shadow_effects"]
+__all__ = [
+    "RIDGE",
+    "ShadowEffects",
+    "directions",
+    "pairs_in_order",
+    "preferred_pairs",
+    "shadow_effects",
+    "shrunk_covariance",
+]
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -119,8 +128,8 @@ def shadow_effects(rankers: Floats, members: Flags) -> ShadowEffects:
     return ShadowEffects(
         mean + (0.5 - there)[:, None] * effect,
         effect,
-        _shrunk(made - mean, len(made) - 1),
-        _shrunk(rest, freedom),
+        shrunk_covariance(made - mean, len(made) - 1),
+        shrunk_covariance(rest, freedom),
     )
 
 
@@ -180,8 +189,16 @@ def pairs_in_order(scores: Floats, pairs: tuple[Rows, Rows]) -> Floats:
     return np.asarray((scores[:, better] > scores[:, worse]).mean(axis=1), np.float64)
 
 
-def _shrunk(rest: Floats, freedom: int) -> Floats:
-    """Return a covariance, drawn towards a round one the more the fewer shadows there are."""
+def shrunk_covariance(rest: Floats, freedom: int) -> Floats:
+    """Return a covariance, drawn towards a round one the more the fewer shadows there are.
+
+    Parameters
+    ----------
+    rest
+        Shadows x statistics: how far each lies from what was expected.
+    freedom
+        Degrees of freedom.
+    """
     n_parameters = rest.shape[1]
     found = rest.T @ rest / freedom
     level = float(np.trace(found)) / n_parameters

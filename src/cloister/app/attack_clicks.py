@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from cloister.app.output import JsonFlag, command_result, number, progress, table
+from cloister.core.errors import SettingsError
 
 if TYPE_CHECKING:
     from cloister.adversary.inferred_clicks import Measured
     from cloister.lab.reproduce.click_inference.trial import Trial
 
-__all__ = ["clicks"]
+__all__ = ["clicks", "speaking_of_options"]
 
 Result = dict[str, Any]
+
+SUM_OF: Final = 100  # clients, where a sum is asked for and no number is given
 
 
 class Protection(StrEnum):
@@ -106,10 +111,16 @@ def clicks(
     protection: Annotated[
         Protection, typer.Option(help="What stands between an update and the server.")
     ] = Protection.NONE,
-    clients: Annotated[int, typer.Option(help="Clients in a sum.", min=1)] = 1,
+    clients: Annotated[
+        int | None,
+        typer.Option(help=f"Clients in a sum; {SUM_OF} unless given, 1 without a sum.", min=1),
+    ] = None,
     population: Annotated[
         int | None,
-        typer.Option(help="Clients of whom those in a sum are drawn; no others unless given."),
+        typer.Option(
+            help="With sum+noise: of how many those in a sum are drawn; no others unless given.",
+            min=1,
+        ),
     ] = None,
     queries_per_update: Annotated[
         int, typer.Option(help="Pages behind each client's update.", min=1, max=32)
@@ -141,23 +152,31 @@ def clicks(
     from cloister.lab.reproduce.click_inference.trial import try_attacks
 
     start = time.perf_counter()
-    settings = ClickInferenceSettings(
-        data=data,
-        fold=fold,
-        click_model=click_model,
-        protection=protection.value,
-        clients=clients,
-        population=population or max(clients, 1),
-        queries_per_update=queries_per_update,
-        ranker=ranker.value,
-        order=order.value,
-        normalise=normalise.value,
-        negatives=negatives.value,
-        observations=observations or (20 if clients > 1 else 0),
-        train_rounds=train_rounds,
-        train_clients=train_clients,
-        seed=seed,
-    )
+    in_sum = _in_sum(protection, clients, population)
+    if order is KnownOrder.CANDIDATES and (in_sum > 1 or queries_per_update > 1):
+        raise SettingsError(
+            "is for one query of one client",
+            where="--order candidates",
+            remedy="leave out --protection sum and sum+noise, and --queries-per-update",
+        )
+    with speaking_of_options():
+        settings = ClickInferenceSettings(
+            data=data,
+            fold=fold,
+            click_model=click_model,
+            protection=protection.value,
+            clients=in_sum,
+            population=population or in_sum,
+            queries_per_update=queries_per_update,
+            ranker=ranker.value,
+            order=order.value,
+            normalise=normalise.value,
+            negatives=negatives.value,
+            observations=observations or (20 if in_sum > 1 else 0),
+            train_rounds=train_rounds,
+            train_clients=train_clients,
+            seed=seed,
+        )
     with progress("click inference") as advance:
         trial = try_attacks(settings, advance)
     return {
@@ -169,6 +188,63 @@ def clicks(
         "settings": settings.model_dump(mode="json"),
         "seconds": time.perf_counter() - start,
     }
+
+
+@contextmanager
+def speaking_of_options(named: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Let an error about a field of settings speak of the option.
+
+    Parameters
+    ----------
+    named
+        Options whose names are not those of their fields.
+
+    Examples
+    --------
+    >>> with speaking_of_options({"n_shadows": "--shadows"}):
+    ...     raise SettingsError("too few", where="AnySettings.n_shadows", remedy="give more")
+    Traceback (most recent call last):
+    ...
+    cloister.core.errors.SettingsError: --shadows: too few; give more
+    """
+    try:
+        yield
+    except SettingsError as error:
+        _, _, field = error.where.partition(".")
+        option = (named or {}).get(field, f"--{field.replace('_', '-')}") if field else ""
+        raise SettingsError(error.what, where=option, remedy=error.remedy) from None
+
+
+def _in_sum(protection: Protection, clients: int | None, population: int | None) -> int:
+    """Return how many clients are in what the server sees; refuse what would be ignored."""
+    is_sum = protection in (Protection.SUM, Protection.SUM_AND_NOISE)
+    if population is not None and protection is not Protection.SUM_AND_NOISE:
+        raise SettingsError(
+            "decides the noise, of which there is none",
+            where="--population",
+            remedy="leave it out, or give --protection sum+noise",
+        )
+    if not is_sum:
+        if clients not in (None, 1):
+            raise SettingsError(
+                f"{clients} clients are seen only in a sum",
+                where="--clients",
+                remedy="leave it out, or give --protection sum or sum+noise",
+            )
+        return 1
+    if clients == 1:
+        raise SettingsError(
+            "a sum of one client is its own update",
+            where="--clients",
+            remedy="give 2 or more, or another --protection",
+        )
+    if population is not None and population < (clients or SUM_OF):
+        raise SettingsError(
+            f"fewer than the {clients or SUM_OF} clients of a sum",
+            where="--population",
+            remedy="raise it, or lower --clients",
+        )
+    return clients or SUM_OF
 
 
 def _found(trial: Trial, name: str) -> Result:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import time
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from cloister.app.attack_clicks import speaking_of_options
 from cloister.app.output import JsonFlag, command_result, number, progress, table
+from cloister.core.errors import SettingsError
 
 if TYPE_CHECKING:
     from cloister.adversary.membership import MembershipSuccess
@@ -22,6 +25,7 @@ __all__ = ["membership"]
 Result = dict[str, Any]
 
 WORLD: Final = "world:features?queries=400&documents=20"
+FIELDS: Final = {"n_shadows": "--shadows", "n_attacked": "--federations"}  # else named alike
 
 
 class Seen(StrEnum):
@@ -51,9 +55,10 @@ def _show(result: Result) -> None:
     table(f"membership inference on {result['on']}s", columns, rows)
     if result["on"] == "model":
         _show_rankers(result)
+    queries = f" of {number(result['n_queries'])} queries" if result.get("n_queries") else ""
     typer.echo(
-        f"{number(result['n_targets'])} targets; intervals at 95 %; found at 1 % false alarms; "
-        f"chance is AUC 0.5, 0.01 found, advantage 0; {result['seconds']:.0f} s"
+        f"{number(result['n_targets'])} targets{queries}; intervals at 95 %; found at 1 % false "
+        f"alarms; chance is AUC 0.5, 0.01 found, advantage 0; {result['seconds']:.0f} s"
     )
 
 
@@ -95,60 +100,101 @@ def membership(
         float | None,
         typer.Option(help="Of the noise: in sums 4.5 unless given, in training none."),
     ] = None,
-    target: Annotated[Target, typer.Option(help="On updates: what is looked for.")] = Target.QUERY,
+    target: Annotated[
+        Target | None, typer.Option(help="On updates: what is looked for (query).")
+    ] = None,
     queries_per_update: Annotated[
-        int, typer.Option(help="On updates: interactions of a client.", min=1, max=32)
-    ] = 1,
+        int | None, typer.Option(help="On updates: interactions of a client (1).", min=1, max=32)
+    ] = None,
     observations: Annotated[
-        int, typer.Option(help="On updates: targets of each trial.", min=4)
-    ] = 200,
+        int | None, typer.Option(help="On updates: targets of each trial (200).", min=4)
+    ] = None,
     own_queries: Annotated[
-        int, typer.Option(help="On models: queries of each client; 0 for shared ones.", min=0)
-    ] = 20,
+        int | None,
+        typer.Option(help="On models: queries of each client (20); 0 for shared ones.", min=0),
+    ] = None,
     own_taste: Annotated[
-        float, typer.Option(help="On models: share graded by a client's own taste.", min=0, max=1)
-    ] = 0.0,
-    rounds: Annotated[int, typer.Option(help="On models: of each training.", min=1)] = 200,
+        float | None,
+        typer.Option(help="On models: share graded by a client's own taste (0).", min=0, max=1),
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="On models: of each training (200).", min=1)
+    ] = None,
     shadows: Annotated[
         int | None,
         typer.Option(help="Updates (1,000), or rankers (80), of the adversary's own.", min=8),
     ] = None,
-    federations: Annotated[int, typer.Option(help="On models: how many are attacked.", min=4)] = 30,
+    federations: Annotated[
+        int | None, typer.Option(help="On models: how many are attacked (30).", min=4)
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of all that is drawn.", min=0)] = 1,
     as_json: JsonFlag = False,
 ) -> Result:
     """Tell whether a query, or a client, was behind an update or a ranker."""
-    from cloister.lab.reproduce.membership.setting import (
-        RankerMembershipSettings,
-        UpdateMembershipSettings,
-    )
-
     start = time.perf_counter()
-    shared: dict[str, Any] = {
-        "data": data, "fold": fold, "click_model": click_model, "seed": seed
-    }  # fmt: skip
+    shared: Result = {"data": data, "fold": fold, "click_model": click_model, "seed": seed}
+    of_updates: Result = {
+        "target": None if target is None else target.value,
+        "queries_per_update": queries_per_update,
+        "observations": observations,
+    }
+    of_models: Result = {
+        "own_queries": own_queries,
+        "own_taste": own_taste,
+        "rounds": rounds,
+        "n_attacked": federations,
+    }
+    if epsilon is not None and not 0 < epsilon < math.inf:
+        raise SettingsError(f"{epsilon} is no finite number above 0", where="--epsilon")
     if on is Seen.UPDATE:
-        update = UpdateMembershipSettings(
-            **shared,
-            target=target.value,
-            queries_per_update=queries_per_update,
-            observations=observations,
-            epsilon=epsilon or 4.5,
-            n_shadows=shadows or 1000,
-        )
-        found = _on_updates(update, clients or 100)
+        _refuse(of_models, "--on model")
+        settings = _update_settings(shared | _given(of_updates), epsilon, shadows)
+        found = _on_updates(settings, clients or 100)
     else:
-        ranker = RankerMembershipSettings(
-            **shared,
-            clients=clients or 10,
-            own_queries=own_queries,
-            own_taste=own_taste,
-            rounds=rounds,
-            n_shadows=shadows or max(80, 4 * (clients or 10)),
-            n_attacked=federations,
-        )
-        found = _on_models(ranker, epsilon)
+        _refuse(of_updates, "--on update")
+        found = _on_models(_ranker_settings(shared, of_models, clients or 10, shadows), epsilon)
     return {"on": on.value, **found, "seconds": time.perf_counter() - start}
+
+
+def _given(options: Result) -> Result:
+    """Return the options that were given."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _refuse(options: Result, needed: str) -> None:
+    """Refuse options that would be ignored."""
+    for name in _given(options):
+        option = FIELDS.get(name, f"--{name.replace('_', '-')}")
+        raise SettingsError(
+            f"is for {needed}", where=option, remedy=f"leave it out, or give {needed}"
+        )
+
+
+def _update_settings(
+    chosen: Result, epsilon: float | None, shadows: int | None
+) -> UpdateMembershipSettings:
+    from cloister.lab.reproduce.membership.setting import UpdateMembershipSettings
+
+    fixed: Result = {"observations": 200, "epsilon": 4.5 if epsilon is None else epsilon}
+    with speaking_of_options(FIELDS):
+        return UpdateMembershipSettings(**(fixed | chosen), n_shadows=shadows or 1000)
+
+
+def _ranker_settings(
+    shared: Result, chosen: Result, clients: int, shadows: int | None
+) -> RankerMembershipSettings:
+    from cloister.lab.reproduce.membership.setting import RankerMembershipSettings
+
+    least = 4 * clients  # two a person
+    if shadows is not None and shadows < least:
+        raise SettingsError(f"{clients} clients need {least} shadows or more", where="--shadows")
+    if chosen["own_taste"] and chosen["own_queries"] == 0:
+        raise SettingsError("needs --own-queries above 0", where="--own-taste")
+    fixed = {"rounds": 200, "n_attacked": 30, "clients": clients}
+    with speaking_of_options(FIELDS):
+        return RankerMembershipSettings(
+            **(shared | fixed | _given(chosen)), n_shadows=shadows or max(80, least)
+        )
 
 
 def _on_updates(settings: UpdateMembershipSettings, clients: int) -> Result:
@@ -165,8 +211,12 @@ def _on_updates(settings: UpdateMembershipSettings, clients: int) -> Result:
         with progress(f"membership, {name}") as advance:
             trial = try_updates(chosen, advance)
         attacks += [_row(name, attack, found) for attack, found in trial.successes.items()]
-    told = [chosen.model_dump(mode="json") for chosen in steps.values()]
-    return {"attacks": attacks, "n_targets": settings.observations, "settings": told}
+    return {
+        "attacks": attacks,
+        "n_targets": settings.observations,
+        "n_queries": trial.n_queries,
+        "settings": [chosen.model_dump(mode="json") for chosen in steps.values()],
+    }
 
 
 def _on_models(settings: RankerMembershipSettings, epsilon: float | None) -> Result:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -10,17 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import click
 import typer
 
-from cloister.app.output import JsonFlag, command_result, number, progress, table
+from cloister.app.output import JsonFlag, command_result, number, progress, say, table
 from cloister.app.recording import READERS
 
 if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from cloister.lab.forgetting.forgetting import Due
     from cloister.lab.forgetting.statement import Method
-    from cloister.privacy.release import Release
+    from cloister.privacy.ledger.entry import Receipt
 
 __all__ = ["forget"]
 
 Result = dict[str, Any]
-Record = Callable[[str, "Release"], None]  # a party's name, and what it releases
+Record = Callable[[Sequence["Due"]], None]
 
 
 def _show(result: Result) -> None:
@@ -94,16 +97,20 @@ def forget(
     with (
         threads_limited(threads),
         StoredFederation.open(federation) as stored,
-        _recorder(ledger) as record,
+        _recorder(ledger, party) as record,
         progress("rounds") as advance,
     ):
+        if method == "fed-eraser" and local_steps >= stored.settings.queries_per_round:
+            say(
+                f"note: the training took {stored.settings.queries_per_round} steps of a client a "
+                f"round, FedEraser is to take {local_steps} in each kept one"
+            )
         done = forgetting.forget(
             stored,
             clients,
             method=cast("Method", method),
             local_steps=local_steps,
-            record=None if record is None else lambda release: record(party, release),
-            record_forgotten=record,
+            record=record,
             advance=advance,
         )
         n_parameters = len(done.ranker.parameters)
@@ -116,8 +123,8 @@ def forget(
 
 
 @contextmanager
-def _recorder(address: str | None) -> Iterator[Record | None]:
-    """Give what records releases of simulated parties; None without a ledger, which must exist."""
+def _recorder(address: str | None, party: str) -> Iterator[Record | None]:
+    """Give what records releases, all or none; None without a ledger, which must exist."""
     if address is None:
         yield None
         return
@@ -125,10 +132,21 @@ def _recorder(address: str | None) -> Iterator[Record | None]:
 
     with Ledger.open(address, create=False) as ledger:
 
-        def record(party_id: str, release: Release) -> None:
-            receipt = ledger.release(
-                release, b"", party_id=party_id, recipient=READERS, purpose="simulated unlearning"
-            )
-            ledger.delivered(receipt.number)
+        def record(due: Sequence[Due]) -> None:
+            def work(connection: sa.Connection) -> list[Receipt]:
+                return [
+                    ledger.release_in(
+                        connection,
+                        release,
+                        b"",
+                        party_id=forgotten or party,
+                        recipient=READERS,
+                        purpose="simulated unlearning",
+                    )
+                    for forgotten, release in due
+                ]
+
+            for receipt in ledger.database.run(work):
+                ledger.delivered(receipt.number)
 
         yield record

@@ -5,7 +5,9 @@ test that spoils nothing. Here a client that may want to leave one day adds a sm
 each of its updates: plus or minus a fixed length along some directions, the signs drawn once and
 kept to itself. A ranker that its updates went into leans towards these signs. After the client is
 forgotten it must not: signs that nobody used are independent of the ranker, so among fresh signs
-the client's own rank anywhere with the same chance, whatever the ranker. The p-value is exact.
+the client's own rank anywhere with the same chance. The p-value is exact for any ranker that is
+independent of the signs: one trained without the client. After FedEraser it is approximate: the
+kept lengths of the others come from a training in which the mark had a part.
 
 Which directions: those in which documents of one query differ least (`quiet_directions`). There a
 mark changes scores least, so that rankings hardly change, and clicks push back least, so that it
@@ -14,8 +16,10 @@ neural ranker has parameters enough for marks along all of them (``np.eye``).
 
 What a small p-value shows: the ranker was made with updates that carried the mark. What a large
 one shows: no trace of the *mark* is left, at the test's power; that the rest of the contribution
-has gone is inferred, not shown. The test serves against negligence, not against fraud: a server
-that sees single updates can estimate the mark from them and take it out, and keep the rest.
+has gone is inferred, not shown. The test serves against negligence, not against fraud: it convinces
+only where the server does not work against it. Whoever has documents' features can compute quiet
+directions as the client did, and project them out of the final ranker: the mark is gone, the rest
+stays, and rankings hardly change. No single update need be seen for it.
 """
 
 from __future__ import annotations
@@ -142,8 +146,8 @@ def presence(
 
     Each direction counts by the sign of the ranker's part in it and by the rank of that part's
     size (Wilcoxon's signed ranks): a ranker has a few large parts of its own. If the signs are
-    independent of the ranker, a value of at most p comes up with a chance of at most p, for any
-    ranker; a direction in which it has no part at all counts nothing, and a ranker with none in
+    independent of the ranker, whatever else it is, a value of at most p comes up with a chance of
+    at most p; a direction in which it has no part at all counts nothing, and a ranker with none in
     any direction gives 1.
 
     Parameters

@@ -10,7 +10,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from cloister.core.errors import DataError
+from cloister.core.errors import Damaged
 from cloister.federate.update_store import Keep, KeptRound, UpdateStore, kept_already
 from cloister.store.database import Database
 from cloister.store.migrations import Migration, Schema
@@ -80,9 +80,9 @@ class DatabaseUpdateStore(UpdateStore):
         """Delete inside a caller's transaction.
 
         SQLite writes zeros over what is deleted. Copies of it are gone once its write-ahead log
-        has been worked in, at the latest when the database is closed; blocks that the disk has not
-        written over, snapshots and backups are beyond its reach. PostgreSQL keeps deleted rows
-        until it vacuums the table.
+        has been worked in, which readers of an old state hold up, and at the latest when the last
+        connection to the database is closed; blocks that the disk has not written over, snapshots
+        and backups are beyond its reach. PostgreSQL keeps deleted rows until it vacuums the table.
         """
         overwrite_deleted(connection)
         chosen = _ROWS.c.client.in_(sorted(map(int, clients)))
@@ -124,17 +124,29 @@ def kept_in(connection: sa.Connection) -> Iterator[KeptRound]:
     for number, group in groupby(found, key=lambda row: int(row[0])):
         rows = list(group)
         contents = [row[3] for row in rows if row[3] is not None]
+        if contents and len(contents) < len(rows):
+            raise Damaged("a kept update is missing", where=f"round {number}")
         yield KeptRound(
             number,
             np.array([row[1] for row in rows], np.int64),
-            np.array([row[2] for row in rows], np.float64),
+            _lengths([row[2] for row in rows], number),
             _stacked(contents, number) if contents else None,
         )
 
 
+def _lengths(values: list[Any], number: int) -> NDArray[np.float64]:
+    try:
+        lengths = np.array(values, np.float64)
+    except (TypeError, ValueError):
+        lengths = np.full(len(values), np.nan)
+    if not (np.isfinite(lengths) & (lengths >= 0)).all():
+        raise Damaged("a kept length is not a finite number from 0", where=f"round {number}")
+    return lengths
+
+
 def _stacked(contents: list[bytes], number: int) -> NDArray[np.float32]:
     if len({len(content) for content in contents}) != 1 or len(contents[0]) % 4:
-        raise DataError("kept updates differ in length", where=f"round {number}")
+        raise Damaged("kept updates differ in length", where=f"round {number}")
     return np.stack([np.frombuffer(content, "<f4") for content in contents]).astype(np.float32)
 
 

@@ -110,6 +110,23 @@ class Retraining(RobustFPDGD):
         self._n_client_steps = 0
 
     @property
+    def fewest_participants(self) -> int:
+        """How many take part in the smallest round that is planned."""
+        n = len(self.remaining)
+        return min(self.settings.participants or n, n)
+
+    def expect_bearable(self) -> int:
+        """Let the rule expect no more attackers than it has an outcome for; return how many fewer.
+
+        Else a rule could keep clients from being forgotten: the fewer stay, the fewer it bears.
+        """
+        rule, n = self.rule, self.fewest_participants
+        before, most = rule.n_attackers, max(0, rule.most_attackers(n))
+        if before > most and (rule.beyond == "refuse" or not rule.computable(n, before)):
+            rule.n_attackers = most
+        return before - rule.n_attackers
+
+    @property
     def cost(self) -> Cost:
         """What was done so far."""
         return Cost(self.n_rounds, self._n_messages, self._n_client_steps)

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cloister.core.errors import SettingsError
+from cloister.core.errors import DataError, SettingsError
 from cloister.core.random import stream
 from cloister.federate.fpdgd import FpdgdSettings
 from cloister.federate.learner import Recorder
@@ -145,6 +145,11 @@ class FedEraser(Retraining):
                 where="history",
                 remedy="retrain instead, or keep updates while training",
             )
+        for one in self._history:
+            if not (np.isfinite(one.lengths) & (one.lengths >= 0)).all():
+                raise DataError(
+                    "a kept length is not a finite number from 0", where=f"round {one.round}"
+                )
         self._original_weights = population.n_interactions(before.queries_per_round)
         super().__init__(
             alike(population),
@@ -157,6 +162,16 @@ class FedEraser(Retraining):
             tampering=Calibration(self._history, tampering),
             record=record,
         )
+
+    @property
+    def fewest_participants(self) -> int:
+        """How many take part in the smallest round that is planned."""
+        return min(len(one.clients) for one in self._history)
+
+    @property
+    def n_client_steps_planned(self) -> int:
+        """Interactions of all clients, over all rounds."""
+        return self.settings.queries_per_round * sum(len(one.clients) for one in self._history)
 
     def _participants(self) -> NDArray[np.int64]:
         return self._history[self._n_rounds].clients

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Literal, NamedTuple
 
+from cloister.adversary.poisoning.alternating import Alternating
 from cloister.adversary.poisoning.attack import Knowledge, Known, ModelPoisoning
 from cloister.adversary.poisoning.dyn_opt import DynOpt, MinMax, MinSum
 from cloister.adversary.poisoning.exposure import Exposure, Promoted, exposure, promoted
@@ -41,6 +42,7 @@ from cloister.federate.rules.krum import KrumScored
 
 __all__ = [
     "ATTACKS",
+    "Alternating",
     "Attack",
     "DynOpt",
     "Exposure",
@@ -137,6 +139,7 @@ ATTACKS: Final[dict[str, Attack]] = {
     "dyn-opt": Attack("model", "move back as far as the rule takes in", "rule", _dyn_opt),
     "min-max": Attack("model", "move back within the largest distance", make=_plain(MinMax)),
     "min-sum": Attack("model", "move back within the largest sum", make=_plain(MinSum)),
+    "alternating": Attack("model", "push and pause in turn", make=_plain(Alternating)),
     "opposite": Attack("model", "send the opposite model, doubled", make=_plain(OppositeModel)),
     "promote-clicks": Attack("data", "click on a target alone", "target"),
     "promote-model": Attack("model", "push towards a target", "target", _promotion),

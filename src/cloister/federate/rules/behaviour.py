@@ -1,13 +1,15 @@
 """How clients behave over many rounds: who pushes elsewhere than the others, again and again.
 
 In one round the updates of honest clients differ by chance, and an attacker hides among them. Over
-many rounds chance averages out and a purpose does not. So each client's direction, less the mean
-direction of the round, is added up, in twelve parts that take its turns one after the other.
-If clients are alike, those who share a part could be shuffled without anybody noticing
-(:func:`cloister.federate.client_groups.distance_from_chance`); if some push elsewhere, the same
-clients stand out in every part, and the parts' common direction tells who.
+many rounds chance averages out and a purpose does not. So each client's push, less the mean push of
+the round, is added up in twelve parts. If clients are alike, those who share a part could be
+shuffled without anybody noticing (:func:`cloister.federate.client_groups.distance_from_chance`); if
+some push elsewhere, the same clients stand out in every part, and the parts' common direction tells
+who.
 
-Directions have length 1: an attacker's vote does not grow with the length of its update.
+A push is what enters the model, so that nobody can be heard there and not here. Which of its turns
+goes into which part is drawn by the server, and must stay its secret: a client that knew it could
+let the parts of a harmful push cancel.
 """
 
 from __future__ import annotations
@@ -18,34 +20,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cloister.core.kernel import kernel
+from cloister.core.random import stream
 from cloister.federate.client_groups import N_PARTS, distance_from_chance
 
 __all__ = ["Behaviour", "Finding"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Truths = NDArray[np.bool_]
 
 LEAST_CLIENTS: Final = 3  # of two, nobody can say who is wrong
 FEW_CLIENTS: Final = 100
+MOST_COORDINATES: Final = 256  # longer pushes are folded, as in client_groups
+STANDS_OUT: Final = 3.0  # standard deviations by which each suspect's parts agree, by themselves
 
 
 class Finding(NamedTuple):
-    """What a test of all clients has found.
+    """What a test of some clients has found.
 
     Parameters
     ----------
-    judged
-        Clients that were seen often enough.
     suspects
-        Those of them who push elsewhere than the larger part of the others.
+        Those who push elsewhere than the larger part of the others.
     certainty
         How much more clients differ than chance explains, in standard deviations.
     is_clear
-        Whether those who are left agree with each other. If not, too many push elsewhere to say
-        who is right.
+        Whether those who are left agree with each other. If not, it cannot be said who is right,
+        and there are no suspects.
     """
 
-    judged: Ints
     suspects: Ints
     certainty: float
     is_clear: bool
@@ -54,96 +57,146 @@ class Finding(NamedTuple):
 class Behaviour:
     """What is special to each client, added up over its turns.
 
+    Parameters
+    ----------
+    seed
+        Decides into which part a turn goes; the server's secret.
+
     Examples
     --------
     >>> rng = np.random.default_rng(1)
-    >>> behaviour = Behaviour()
+    >>> behaviour = Behaviour(seed=1)
     >>> for _ in range(60):
-    ...     updates = rng.standard_normal((10, 20))
-    ...     updates[7:] -= 0.5  # three push elsewhere
-    ...     behaviour.observe(np.arange(10), updates, np.ones(10, bool))
-    >>> behaviour.find(certainty=5.0).suspects
+    ...     pushes = rng.standard_normal((10, 20))
+    ...     pushes[7:] -= 0.7  # three push elsewhere
+    ...     behaviour.observe(np.arange(10), pushes, np.ones(10, bool))
+    >>> behaviour.find(np.arange(10), certainty=5.0, least_effect=0.0).suspects
     array([7, 8, 9])
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, seed: int) -> None:
+        self._seed = seed
         self._sums = np.zeros((0, N_PARTS, 0))
         self._turns = np.zeros(0, np.int64)
+        self._orders = np.zeros((0, N_PARTS), np.int64)  # of parts, by twelve turns
+        self._place = np.zeros(0, np.int64)
+        self._sign = np.zeros(0)
 
     def copy(self) -> Behaviour:
         """Return the same, to go on by itself."""
-        twin = Behaviour()
+        twin = Behaviour(seed=self._seed)
         twin._sums, twin._turns = self._sums.copy(), self._turns.copy()
+        twin._orders, twin._place, twin._sign = self._orders, self._place, self._sign
         return twin
 
-    def observe(self, clients: Ints, updates: Floats, trusted: NDArray[np.bool_]) -> None:
-        """Take in one round; ``trusted`` says whose mean direction the others are compared with."""
-        self._make_room(int(clients.max()) + 1, updates.shape[1])
-        _add_directions(self._sums, self._turns, clients, updates, trusted)
+    def observe(self, clients: Ints, pushes: Floats, trusted: Truths) -> None:
+        """Take in one round; ``trusted`` says with whose mean push the others are compared."""
+        if not len(clients):
+            return
+        self._make_room(int(clients.max()) + 1, pushes.shape[1])
+        blocks = int(self._turns[clients].max()) // N_PARTS + 1
+        while len(self._orders) < blocks:
+            order = stream(self._seed, "parts", len(self._orders)).permutation(N_PARTS)
+            self._orders = np.concatenate((self._orders, order[None]))
+        _add_pushes(
+            self._sums,
+            self._turns,
+            self._orders,
+            self._place,
+            self._sign,
+            clients,
+            pushes,
+            trusted,
+        )
 
     def _make_room(self, n_clients: int, n_parameters: int) -> None:
         known = len(self._turns)
+        if not len(self._place):
+            width = min(n_parameters, MOST_COORDINATES)
+            rng = stream(self._seed, "folding")
+            folds = n_parameters > width
+            self._place = rng.integers(width, size=n_parameters) if folds else np.arange(width)
+            self._sign = rng.choice([-1.0, 1.0], n_parameters) if folds else np.ones(width)
+            self._sums = np.zeros((0, N_PARTS, width))
         if n_clients > known:
-            sums = np.zeros((n_clients, N_PARTS, n_parameters))
-            sums[:known] = self._sums.reshape(known, N_PARTS, -1) if known else 0.0
-            self._sums = sums
-            self._turns = np.concatenate((self._turns, np.zeros(n_clients - known, np.int64)))
+            room = np.zeros((max(n_clients, 2 * known) - known, *self._sums.shape[1:]))
+            self._sums = np.concatenate((self._sums, room))
+            self._turns = np.concatenate((self._turns, np.zeros(len(room), np.int64)))
 
-    @property
-    def usual_turns(self) -> int:
-        """How many turns the middle one of those clients has had who had any."""
-        turns = self._turns[self._turns > 0]
-        return int(np.median(turns)) if len(turns) else 0
+    def turns(self, clients: Ints) -> Ints:
+        """Return how many turns each of these clients has had."""
+        known = clients < len(self._turns)
+        found: Ints = np.zeros(len(clients), np.int64)
+        found[known] = self._turns[clients[known]]
+        return found
 
-    def begin_anew(self) -> None:
-        """Forget all turns."""
-        self._sums[:] = 0.0
-        self._turns[:] = 0
+    def forget(self, clients: Ints | None = None) -> None:
+        """Begin anew for some clients, or for all."""
+        chosen = slice(None) if clients is None else clients[clients < len(self._turns)]
+        self._sums[chosen] = 0.0
+        self._turns[chosen] = 0
 
-    def find(self, *, certainty: float) -> Finding:
-        """Say who pushes elsewhere than the others.
+    def find(self, clients: Ints, *, certainty: float, least_effect: float) -> Finding:
+        """Say who of some clients pushes elsewhere than the others.
 
         As long as clients differ by more than ``certainty`` standard deviations, they are divided
-        in two, and the smaller side is suspected; but never half of all or more.
+        in two, and the smaller side is suspected, if the two sides' mean pushes lie at least
+        ``least_effect`` apart and each of the suspects stands out by itself; but never half of all
+        or more. Clients with fewer than twelve turns are not judged.
         """
-        judged = np.flatnonzero(self._turns >= N_PARTS)
+        judged = clients[self.turns(clients) >= N_PARTS]
         parts = self._means(judged)
         remaining = np.arange(len(judged))
         most = (len(judged) - 1) // 2
-        first: float | None = None
+        first = 0.0
         while len(remaining) >= LEAST_CLIENTS:
             found = distance_from_chance(parts[remaining])
-            first = found if first is None else first
+            first = first or found
             if found <= certainty:
-                return self._finding(judged, remaining, first, True)
+                break
             smaller = _smaller_side(parts[remaining])
-            if len(judged) - len(remaining) + len(smaller) > most:
-                return self._finding(judged, remaining, first, False)
-            remaining = np.delete(remaining, smaller)
-        return self._finding(judged, remaining, first or 0.0, first is None)
+            others = np.delete(remaining, smaller)
+            suspects = remaining[smaller]
+            if _effect(parts[suspects], parts[others]) < least_effect:
+                break
+            relative = parts[suspects] - parts[others].mean(axis=0)
+            suspects = suspects[_consistency(relative) > STANDS_OUT]
+            if not len(suspects) or len(judged) - len(remaining) + len(suspects) > most:
+                return Finding(judged[:0], first, False)
+            remaining = np.setdiff1d(remaining, suspects)
+        return Finding(np.delete(judged, remaining), first, True)
 
-    def distance(self, client: int, others: Ints) -> float:
-        """Return how much more a client and these others differ than chance explains.
-
-        0 where the client, or all but one of the others, were not seen often enough to tell.
-        """
-        judged = others[self._seen_enough(others)]
-        if not self._seen_enough(np.array([client]))[0] or len(judged) < LEAST_CLIENTS - 1:
-            return 0.0
-        return distance_from_chance(self._means(np.append(judged, client)))
-
-    def _seen_enough(self, clients: Ints) -> NDArray[np.bool_]:
-        known = clients < len(self._turns)
-        enough: NDArray[np.bool_] = known & (self._turns[np.where(known, clients, 0)] >= N_PARTS)
-        return enough
+    def consistency(self, clients: Ints) -> Floats:
+        """Return by how many standard deviations each client's own parts agree with each other."""
+        return _consistency(self._means(clients))
 
     def _means(self, clients: Ints) -> Floats:
         """Return what is special to clients, for a turn: clients x parts x parameters."""
-        means: Floats = self._sums[clients] / np.maximum(self._turns[clients], 1)[:, None, None]
+        turns = np.maximum(self._turns[clients], 1)[:, None, None]
+        means: Floats = self._sums[clients] * (N_PARTS / turns)
         return means
 
-    def _finding(self, judged: Ints, remaining: Ints, certainty: float, is_clear: bool) -> Finding:
-        return Finding(judged, np.delete(judged, remaining), certainty, is_clear)
+
+def _effect(some: Floats, others: Floats) -> float:
+    """Return how far apart the mean pushes of two sides are; from different parts, so no chance."""
+    apart = some.mean(axis=0) - others.mean(axis=0)
+    total = apart.sum(axis=0)
+    n = len(apart)
+    square = (float(total @ total) - float((apart**2).sum())) / (n * (n - 1))
+    return float(np.sqrt(max(square, 0.0)))
+
+
+def _consistency(parts: Floats) -> Floats:
+    """Return the sum of inner products of each client's parts, in deviations of random signs.
+
+    Were each part as likely to point the opposite way, the sum over pairs of parts would have the
+    mean 0, and the sum of squares for its variance.
+    """
+    products = parts @ parts.transpose(0, 2, 1)
+    upper = np.triu_indices(parts.shape[1], 1)
+    pairs = products[:, upper[0], upper[1]]
+    deviations = np.sqrt((pairs**2).sum(axis=1))
+    return np.asarray(pairs.sum(axis=1) / np.maximum(deviations, 1e-300))
 
 
 def _smaller_side(parts: Floats) -> Ints:
@@ -168,7 +221,7 @@ def _first_direction(products: Floats) -> Floats:
     return np.asarray(vectors[:, 0])
 
 
-def _two_means(places: Floats) -> NDArray[np.bool_]:
+def _two_means(places: Floats) -> Truths:
     """Divide points of a line where their squared distances from two means add up to the least."""
     order = np.argsort(places, kind="stable")
     ordered = places[order]
@@ -183,29 +236,31 @@ def _two_means(places: Floats) -> NDArray[np.bool_]:
 
 
 @kernel
-def _add_directions(
-    sums: Floats, turns: Ints, clients: Ints, updates: Floats, trusted: NDArray[np.bool_]
+def _add_pushes(
+    sums: Floats,
+    turns: Ints,
+    orders: Ints,
+    place: Ints,
+    sign: Floats,
+    clients: Ints,
+    pushes: Floats,
+    trusted: Truths,
 ) -> None:
-    """Add each row's direction, less the mean direction of the trusted rows, to its part."""
-    n, width = updates.shape
-    directions = np.empty((n, width))
+    """Add each row, less the mean of the trusted rows, to the part that its turn belongs to."""
+    n, width = pushes.shape
+    n_parts = sums.shape[1]
     mean = np.zeros(width)
     n_trusted = 0
     for i in range(n):
-        square = 0.0
-        for j in range(width):
-            square += updates[i, j] * updates[i, j]
-        scale = 1.0 / np.sqrt(square) if square > 0.0 else 0.0
-        for j in range(width):
-            directions[i, j] = updates[i, j] * scale
         if trusted[i]:
             n_trusted += 1
             for j in range(width):
-                mean[j] += directions[i, j]
+                mean[j] += pushes[i, j]
     for j in range(width):
         mean[j] /= max(n_trusted, 1)
     for i in range(n):
-        part = turns[clients[i]] % sums.shape[1]
+        turn = turns[clients[i]]
+        part = orders[turn // n_parts, turn % n_parts]
         turns[clients[i]] += 1
         for j in range(width):
-            sums[clients[i], part, j] += directions[i, j] - mean[j]
+            sums[clients[i], part, place[j]] += sign[j] * (pushes[i, j] - mean[j])

@@ -47,8 +47,9 @@ def plan_groups(
 ) -> GroupPlan:
     """Divide the clients of a round into groups of at least ``group_size``.
 
-    Where there are too few clients for two groups, suspended ones are left out and not watched;
-    all that can then be done is to try them again after a while.
+    No group is ever smaller. Where there are too few trusted clients for a group, nobody's sum is
+    formed; where there are too few to fill up a group for suspended ones, those are left out and
+    not watched.
 
     Examples
     --------
@@ -69,14 +70,16 @@ def plan_groups(
     _number(group, np.concatenate((held, trusted[:fill])), group_size, n_groups)
     used = np.zeros(len(suspended), np.bool_)
     used[trusted[fill:]] = True
+    used &= group >= 0
     watched = used.copy()
-    watched[held] = True
+    watched[held] = group[held] >= 0
     return GroupPlan(group, used, watched)
 
 
 def _number(group: Ints, members: Ints, group_size: int, first: int) -> int:
     """Divide members into groups with numbers from ``first`` on; return the next number."""
-    parts = np.array_split(members, max(1, len(members) // group_size)) if len(members) else []
+    n_groups = len(members) // group_size
+    parts = np.array_split(members, n_groups) if n_groups else []
     for number, rows in enumerate(parts, first):
         group[rows] = number
     return first + len(parts)

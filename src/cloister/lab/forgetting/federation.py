@@ -8,32 +8,31 @@ it are written again from it whenever the folder is opened.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
-import numpy as np
 import sqlalchemy as sa
 
 from cloister.core.errors import CloisterError, Conflict, NotFound, SettingsError, StoreError
 from cloister.federate.database_update_store import DatabaseUpdateStore, overwrite_deleted
 from cloister.federate.update_store import Keep
+from cloister.lab.forgetting.about import begin_training, no_federation, read_about
 from cloister.lab.forgetting.certificate import Certificate
-from cloister.lab.forgetting.state import STATE, State, put_certificate, put_state, read_state
-from cloister.lab.simulation.run_files import write_aside
+from cloister.lab.forgetting.folder import DATABASE, WriterLock, log_is_worked_in, make_places
+from cloister.lab.forgetting.forgettable import refuse_unless_forgettable
+from cloister.lab.forgetting.reader_files import certificate_path, ranker_path, write_reader_files
+from cloister.lab.forgetting.state import State, put_certificate, put_state, read_state
 from cloister.lab.simulation.settings import SimulationSettings
 from cloister.privacy.identity import SigningIdentity
 from cloister.rank.ranker import Ranker
-from cloister.rank.saving import load_ranker, save_ranker
 from cloister.store.database import Database
 from cloister.store.keyed_state import KeyedState
 
 __all__ = ["StoredFederation", "client_name", "refuse_unless_forgettable"]
 
-FORMAT: Final = 1  # change it when the layout of the records changes
-_DATABASE: Final = "federation.db"
 _KEY: Final = "signing-key.pem"
 
 
@@ -48,25 +47,11 @@ def client_name(number: int) -> str:
     return f"client-{number}"
 
 
-def refuse_unless_forgettable(settings: SimulationSettings) -> None:
-    """Raise where a training's clients cannot be forgotten from what the server saw."""
-    if settings.epsilon is not None:
-        raise SettingsError(
-            "in private training the server never sees a single update, so there is none to keep",
-            where="epsilon",
-            remedy="train again without the client; what its rankers tell of it is bounded by "
-            "epsilon",
-        )
-    if settings.method != "fpdgd" or settings.private_layer or settings.paper_epsilon is not None:
-        raise SettingsError(
-            "updates are kept of plain FPDGD only",
-            where="keep updates",
-            remedy="use the method fpdgd without a private layer and without noise",
-        )
-
-
 class StoredFederation:
-    """An open folder of a federation. One process changes it at a time; others are refused.
+    """An open folder of a federation.
+
+    One process at a time trains into it or makes it forget (a lock in the folder); others are
+    refused, and may read.
 
     Parameters
     ----------
@@ -91,13 +76,11 @@ class StoredFederation:
     def __init__(self, folder: str | Path, database: Database) -> None:
         self.folder = Path(folder)
         self.database = database
-        about = database.run(lambda connection: STATE.get(connection, "about"), read_only=True)
-        if about is None or about.value.get("format") != FORMAT:
-            raise _no_federation(self.folder)
-        self.settings = SimulationSettings(**about.value["settings"])
-        self.store = DatabaseUpdateStore(
-            database, keep_every=about.value["keep_every"], keep=about.value["keep"]
+        self._lock = WriterLock(self.folder)
+        self.settings, keep_every, keep = database.run(
+            lambda connection: read_about(connection, self.folder), read_only=True
         )
+        self.store = DatabaseUpdateStore(database, keep_every=keep_every, keep=keep)
 
     @classmethod
     def create(
@@ -111,6 +94,7 @@ class StoredFederation:
         """Make a folder ready for a training: ``store`` observes it, `finish` ends it.
 
         What a training that was killed has left there is cleared; a finished one is not touched.
+        Until `close` nobody else can train into the folder.
 
         Parameters
         ----------
@@ -123,13 +107,24 @@ class StoredFederation:
         """
         refuse_unless_forgettable(settings)
         path = Path(folder)
-        for inner in (path, path / "incoming", path / "certificates"):
-            inner.mkdir(parents=True, exist_ok=True)
-        database = Database.open(path / _DATABASE)
+        make_places(path)
+        lock = WriterLock(path)
+        lock.take()
+        try:
+            federation = cls._begun(path, settings, keep_every, keep)
+        except BaseException:
+            lock.let_go()
+            raise
+        federation._lock = lock
+        return federation
+
+    @classmethod
+    def _begun(cls, path: Path, settings: SimulationSettings, keep_every: int, keep: Keep) -> Self:
+        database = Database.open(path / DATABASE)
         try:
             database.migrate(KeyedState.schema)
             store = DatabaseUpdateStore(database, keep_every=keep_every, keep=keep)
-            database.run(lambda connection: _begin(connection, path, settings, store))
+            database.run(lambda connection: begin_training(connection, path, settings, store))
             if not (path / _KEY).exists():
                 SigningIdentity.generate().save(path / _KEY)
             return cls(path, database)
@@ -141,9 +136,10 @@ class StoredFederation:
     def open(cls, folder: str | Path) -> Self:
         """Open the folder of a federation whose training has come to its end."""
         path = Path(folder)
-        if not (path / _DATABASE).is_file():
-            raise _no_federation(path)
-        database = Database.open(path / _DATABASE)
+        if not (path / DATABASE).is_file():
+            raise no_federation(path)
+        make_places(path)
+        database = Database.open(path / DATABASE)
         try:
             database.migrate(KeyedState.schema)
             federation = cls(path, database)
@@ -161,16 +157,16 @@ class StoredFederation:
     @property
     def ranker_file(self) -> Path:
         """Where readers find the ranker."""
-        return self.folder / "ranker.safetensors"
+        return ranker_path(self.folder)
 
     def certificate_file(self, number: int) -> Path:
         """Return where readers find a certificate."""
-        return self.folder / "certificates" / f"{number:04d}.json"
+        return certificate_path(self.folder, number)
 
     @property
     def size_bytes(self) -> int:
         """What the database takes on the disk."""
-        return sum(path.stat().st_size for path in self.folder.glob(f"{_DATABASE}*"))
+        return sum(path.stat().st_size for path in self.folder.glob(f"{DATABASE}*"))
 
     def state(self) -> State:
         """Return the ranker, who was forgotten, and the certificates, all of one time."""
@@ -206,6 +202,18 @@ class StoredFederation:
         self.database.run(work)
         self.write_files()
 
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Keep other writers away, and see before the work that its outcome can be written."""
+        make_places(self.folder)
+        is_new = self._lock.take()
+        try:
+            _ = self.identity
+            yield
+        finally:
+            if is_new:
+                self._lock.let_go()
+
     def change(
         self,
         before: State,
@@ -216,13 +224,23 @@ class StoredFederation:
         Parameters
         ----------
         before
-            What the change rests on; refused where it is no longer so.
+            What the change rests on; refused where somebody has changed it since.
         work
             Changes what is kept, through the connection, and returns what is new. It may be called
             again, and must change nothing but the database.
+
+        Raises `StoreError` also where the change is made and something is left to do after it; the
+        message says which.
         """
 
         def whole(connection: sa.Connection) -> Certificate:
+            now = read_state(connection)
+            if now is None or now.version != before.version:
+                raise Conflict(
+                    "somebody else was forgotten here meanwhile, and this forgetting was not done",
+                    where=str(self.folder),
+                    remedy="forget again: it begins from what there is now",
+                )
             overwrite_deleted(connection)
             ranker, forgotten, certificate = work(connection)
             put_state(connection, ranker, forgotten, expected_version=before.version)
@@ -230,27 +248,39 @@ class StoredFederation:
             return certificate
 
         certificate = self.database.run(whole)
-        self.write_files()
+        self._settle()
         return certificate
+
+    def _settle(self) -> None:
+        """Empty the log and write files after a change, which stands whatever comes of that."""
+        left = []
+        if not log_is_worked_in(self.folder):
+            left.append(
+                f"deleted bytes may remain in {DATABASE} and its log until others who read it "
+                "close it"
+            )
+        try:
+            self.write_files()
+        except (OSError, CloisterError) as error:
+            left.append(f"the ranker's and certificates' files could not be written ({error})")
+        if left:
+            raise StoreError(
+                f"the forgetting is done and certified in the database, but {'; '.join(left)}",
+                where=str(self.folder),
+                remedy="do not forget again; mend what is in the way, then open the folder once "
+                "more and close it",
+            )
 
     def write_files(self) -> None:
         """Write the files for readers again, where they are not as the database has them."""
-        try:
-            state = self.state()
-        except StoreError:
-            return  # not trained yet
-        if not _holds(self.ranker_file, state.ranker):
-            extra = {"settings": self.settings.model_dump(mode="json")}
-            save_ranker(state.ranker, self.ranker_file, extra=extra)
-        for number, certificate in enumerate(state.certificates, 1):
-            target = self.certificate_file(number)
-            content = (json.dumps(certificate, indent=1) + "\n").encode()
-            if not target.is_file() or target.read_bytes() != content:
-                write_aside(self.folder, target, content)
+        found = self.database.run(read_state, read_only=True)
+        if found is not None:
+            write_reader_files(self.folder, found, self.settings)
 
     def close(self) -> None:
-        """Close the database; what was deleted is then gone from its files."""
+        """Close the database, and let other writers in."""
         self.database.close()
+        self._lock.let_go()
 
     def __enter__(self) -> Self:
         return self
@@ -262,42 +292,3 @@ class StoredFederation:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _begin(
-    connection: sa.Connection,
-    folder: Path,
-    settings: SimulationSettings,
-    store: DatabaseUpdateStore,
-) -> None:
-    """Write what the federation is about; clear what a killed training has left."""
-    if read_state(connection) is not None:
-        raise Conflict(
-            "a trained federation is stored here",
-            where=str(folder),
-            remedy="name another folder, or remove this one",
-        )
-    about: dict[str, Any] = {
-        "format": FORMAT,
-        "settings": settings.model_dump(mode="json"),
-        "keep_every": store.keep_every,
-        "keep": store.keep,
-    }
-    STATE.put(connection, "about", about)
-    store.replace_in(connection, ())
-
-
-def _holds(path: Path, ranker: Ranker) -> bool:
-    """Say whether a file is there, sound, and of this ranker."""
-    try:
-        return np.array_equal(load_ranker(path).parameters, ranker.parameters)
-    except CloisterError:
-        return False
-
-
-def _no_federation(folder: Path) -> NotFound:
-    return NotFound(
-        "no federation is stored here",
-        where=str(folder),
-        remedy="run `cloister simulate ... --keep-updates FOLDER` first",
-    )

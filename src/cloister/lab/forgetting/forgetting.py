@@ -9,33 +9,22 @@ import sqlalchemy as sa
 
 from cloister.core.errors import Conflict, SettingsError
 from cloister.federate.database_update_store import kept_in
-from cloister.federate.evaluation import Evaluation
-from cloister.federate.fpdgd import FPDGD
-from cloister.federate.learner import Recorder
 from cloister.federate.retraining import Cost, Retraining
 from cloister.federate.robust_fpdgd import RobustFPDGD
-from cloister.federate.rules.rule import Rule
-from cloister.federate.rules.weighted_mean import WeightedMean
 from cloister.federate.tampering import Tampering
 from cloister.federate.unlearning import FedEraser, unlearning_seed
 from cloister.federate.update_store import MemoryUpdateStore, digest_of
+from cloister.lab.forgetting.basis import Basis, make_basis
 from cloister.lab.forgetting.certificate import Certificate, signed_certificate
-from cloister.lab.forgetting.federation import (
-    StoredFederation,
-    client_name,
-    refuse_unless_forgettable,
-)
+from cloister.lab.forgetting.federation import StoredFederation, client_name
 from cloister.lab.forgetting.state import State
 from cloister.lab.forgetting.statement import Method, deletion, statement
-from cloister.lab.simulation.clients import make_clients
-from cloister.lab.simulation.learners import make_learner
 from cloister.lab.simulation.run import Advance
-from cloister.lab.simulation.settings import SimulationSettings
 from cloister.privacy.level import Level
 from cloister.privacy.release import Release, UnprotectedRelease
 from cloister.rank.ranker import Ranker
 
-__all__ = ["Forgetting", "forget", "stored_training"]
+__all__ = ["Due", "Forgetting", "forget", "stored_training"]
 
 _OF_THE_PAIR: Final = (
     "whoever has the rankers of before and after forgetting sees in their difference what this "
@@ -61,6 +50,21 @@ class Forgetting(NamedTuple):
     cost: Cost
 
 
+class Due(NamedTuple):
+    """A release that forgetting makes: of one of those who stay, or of a forgotten client by name.
+
+    Parameters
+    ----------
+    forgotten
+        The name of a forgotten client; None for those who stay.
+    release
+        What is released.
+    """
+
+    forgotten: str | None
+    release: Release
+
+
 def stored_training(
     federation: StoredFederation,
     *,
@@ -82,7 +86,7 @@ def stored_training(
         raise SettingsError(
             "the settings have an attack, and nobody carries it out", where="attack"
         )
-    basis = _basis(federation.settings)
+    basis = make_basis(federation.settings)
     learner = RobustFPDGD(
         basis.learner.population,
         basis.learner.ranker,
@@ -108,15 +112,14 @@ def forget(
     method: Method = "fed-eraser",
     local_steps: int = 3,
     tampering: Tampering | None = None,
-    record: Recorder | None = None,
-    record_forgotten: Callable[[str, Release], None] | None = None,
+    record: Callable[[Sequence[Due]], None] | None = None,
     advance: Advance | None = None,
 ) -> Forgetting:
     """Forget clients: a new ranker without them, what was kept of them deleted, a certificate.
 
-    All who were forgotten before stay forgotten: forgetting one client and then another gives the
-    same ranker as forgetting both at once. A process that is killed leaves all as it was before,
-    or all as it is after.
+    All who were forgotten before stay forgotten. Where every forgetting is by retraining, or every
+    one by FedEraser with as many local steps, one client after the other gives the same ranker as
+    all at once. A process that is killed leaves all as it was before, or all as it is after.
 
     Parameters
     ----------
@@ -129,96 +132,87 @@ def forget(
     local_steps
         Of FedEraser: interactions of each client in a round.
     tampering
-        What malicious clients do who stay; without it they are honest now, and the certificate
-        says so.
+        What malicious clients do who stay; without it they are honest now, whatever their attack
+        was, and the certificate says so.
     record
-        Told of each round's release of those who stay, before it is made.
-    record_forgotten
-        Told, for each forgotten client's name, of what the pair of rankers reveals.
+        Told once, before any round, of everything that will be released: what the pair of rankers
+        reveals of each forgotten client, and each round's release of those who stay. It records
+        all of it, or raises and records nothing; then nothing is done.
     advance
         Told of each round done and of their number.
     """
     if not clients:
         raise SettingsError("name at least one client", where="clients")
-    before = federation.state()
-    numbers = federation.numbers(clients)
-    _refuse_forgotten(before, numbers)
+    with federation.writing():
+        before = federation.state()
+        numbers = federation.numbers(clients)
+        _refuse_forgotten(before, numbers)
+        gone = tuple(sorted({*before.forgotten, *numbers}))
+        basis = make_basis(federation.settings, honest=True)
+        kept = MemoryUpdateStore(keep_every=federation.store.keep_every, keep=federation.store.keep)
+        learner = _learner(federation, basis, gone, method, local_steps, kept, tampering)
+        n_unexpected = learner.expect_bearable()
+        steps = basis.steps_of_retraining(federation.settings, learner)
+        _refuse_costlier(learner, steps)
+        if record is not None:
+            record(_due(before, clients, learner))
+        for done, _ in enumerate(learner.rankers(), 1):
+            if advance is not None:
+                advance(done, learner.n_planned)
+        about = statement(
+            federation,
+            before,
+            learner,
+            forgotten=numbers,
+            method=method,
+            local_steps=local_steps,
+            ndcg=(basis.measured(before.ranker), basis.measured(learner.ranker)),
+            steps_of_retraining=steps,
+            honest_now=tampering is None
+            and not set(federation.settings.attacking_clients) <= set(gone),
+            n_unexpected=n_unexpected,
+        )
+        certificate = _changed(federation, before, learner, numbers, about, kept)
+    return Forgetting(certificate, learner.ranker, learner.cost)
+
+
+def _changed(
+    federation: StoredFederation,
+    before: State,
+    learner: Retraining,
+    numbers: Sequence[int],
+    about: Certificate,
+    kept: MemoryUpdateStore,
+) -> Certificate:
+    """Delete, store and certify, in one transaction; return the certificate."""
+    is_new = not isinstance(learner, FedEraser)  # then what is kept is new too
     gone = tuple(sorted({*before.forgotten, *numbers}))
-    basis = _basis(federation.settings)
-    kept = MemoryUpdateStore(keep_every=federation.store.keep_every, keep=federation.store.keep)
-    learner = _learner(federation, basis, gone, method, local_steps, kept, tampering, record)
-    if record_forgotten is not None:
-        for name in clients:
-            record_forgotten(name, _pair_release(before.ranker))
-    for done, _ in enumerate(learner.rankers(), 1):
-        if advance is not None:
-            advance(done, learner.n_planned)
-    about = statement(
-        federation,
-        before,
-        learner,
-        forgotten=numbers,
-        method=method,
-        local_steps=local_steps,
-        ndcg=(basis.measured(before.ranker), basis.measured(learner.ranker)),
-        steps_of_retraining=_steps_of_retraining(federation.settings, learner, basis),
-        honest_now=tampering is None
-        and not set(federation.settings.attacking_clients) <= set(gone),
-    )
 
     def work(connection: sa.Connection) -> tuple[Ranker, Sequence[int], Certificate]:
         kept_before = digest_of(kept_in(connection))
         n_deleted = federation.store.forget_in(connection, numbers)
-        if method == "retrain":
+        if is_new:
             federation.store.replace_in(connection, kept.kept_rounds())
         digests = {
             **about["sha256"],
             "kept_before": kept_before,
             "kept_after": digest_of(kept_in(connection)),
         }
-        content = {**about, "sha256": digests, "deleted": deletion(federation, before, n_deleted)}
+        deleted = deletion(federation, before, n_deleted, replaced=is_new)
+        content = {**about, "sha256": digests, "deleted": deleted}
         return learner.ranker, gone, signed_certificate(content, federation.identity)
 
-    return Forgetting(federation.change(before, work), learner.ranker, learner.cost)
-
-
-class _Basis(NamedTuple):
-    """What a federation's settings make: an untrained learner, its rule, held-out queries."""
-
-    learner: FPDGD
-    rule: Rule
-    evaluation: Evaluation
-
-    def measured(self, ranker: Ranker) -> float:
-        """Return a ranker's nDCG@10 on held-out queries."""
-        return self.evaluation.measure_one(ranker).ndcg
-
-
-def _basis(settings: SimulationSettings) -> _Basis:
-    refuse_unless_forgettable(settings)
-    clients = make_clients(settings)
-    learner = make_learner(settings, clients)
-    if not isinstance(learner, FPDGD):
-        raise SettingsError("updates are kept of FPDGD only", where="method")
-    rule = learner.rule if isinstance(learner, RobustFPDGD) else WeightedMean()
-    evaluation = Evaluation(
-        clients.test,
-        clients.click_model,
-        seed=settings.seed,
-        nothing_relevant=settings.nothing_relevant,
-    )
-    return _Basis(learner, rule, evaluation)
+    return federation.change(before, work)
 
 
 def _learner(
     federation: StoredFederation,
-    basis: _Basis,
+    basis: Basis,
     gone: Sequence[int],
     method: Method,
     local_steps: int,
     kept: MemoryUpdateStore,
     tampering: Tampering | None,
-    record: Recorder | None,
 ) -> Retraining:
     plain, settings = basis.learner, federation.settings
     seed = unlearning_seed(settings.seed, gone)
@@ -233,7 +227,6 @@ def _learner(
             rule=basis.rule,
             tampering=tampering,
             observers=[kept],
-            record=record,
         )
     return FedEraser(
         plain.population,
@@ -245,7 +238,6 @@ def _learner(
         settings=plain.settings,
         rule=basis.rule,
         tampering=tampering,
-        record=record,
     )
 
 
@@ -259,6 +251,22 @@ def _refuse_forgotten(before: State, numbers: Sequence[int]) -> None:
             )
 
 
+def _refuse_costlier(learner: Retraining, steps_of_retraining: int) -> None:
+    if isinstance(learner, FedEraser) and learner.n_client_steps_planned > steps_of_retraining:
+        raise SettingsError(
+            f"FedEraser would take {learner.n_client_steps_planned} client steps, and training "
+            f"anew takes {steps_of_retraining}",
+            where="local_steps",
+            remedy="take fewer, or retrain: it is cheaper, and forgets more",
+        )
+
+
+def _due(before: State, clients: Sequence[str], learner: Retraining) -> list[Due]:
+    """Return everything that the forgetting releases; a round's record is alike for any size."""
+    pairs = [Due(name, _pair_release(before.ranker)) for name in clients]
+    return pairs + [Due(None, learner.release(learner.fewest_participants))] * learner.n_planned
+
+
 def _pair_release(ranker: Ranker) -> UnprotectedRelease:
     return UnprotectedRelease(
         level=Level.USER,
@@ -266,10 +274,3 @@ def _pair_release(ranker: Ranker) -> UnprotectedRelease:
         simulated=True,
         note=_OF_THE_PAIR,
     )
-
-
-def _steps_of_retraining(settings: SimulationSettings, learner: Retraining, basis: _Basis) -> int:
-    """Return the interactions that training without the forgotten takes, on average."""
-    each = basis.learner.population.n_interactions(settings.queries_per_round)[learner.remaining]
-    n = min(settings.participants or len(each), len(each))
-    return round(settings.rounds * n * float(each.mean()))

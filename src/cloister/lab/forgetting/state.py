@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import sqlalchemy as sa
 
+from cloister.core.errors import Damaged, DataError, SettingsError
 from cloister.lab.forgetting.certificate import Certificate
 from cloister.rank.ranker import Ranker, RankerSettings
 from cloister.store.keyed_state import KeyedState
@@ -47,13 +48,19 @@ class State(NamedTuple):
 
 def read_state(connection: sa.Connection) -> State | None:
     """Return the state inside a caller's transaction; None before the training's end."""
-    found, forgotten = (STATE.get(connection, name) for name in ("ranker", "forgotten"))
-    if found is None or forgotten is None:
-        return None
-    keys = STATE.keys(connection, prefix="certificate-")
-    entries = [STATE.get(connection, key) for key in keys]
-    certificates = tuple(dict(entry.value) for entry in entries if entry is not None)
-    return State(_ranker_of(found.value), tuple(forgotten.value), certificates, found.version)
+    try:
+        found, forgotten = (STATE.get(connection, name) for name in ("ranker", "forgotten"))
+        if found is None or forgotten is None:
+            return None
+        keys = STATE.keys(connection, prefix="certificate-")
+        entries = [STATE.get(connection, key) for key in keys]
+        certificates = tuple(dict(entry.value) for entry in entries if entry is not None)
+        numbers = tuple(map(int, forgotten.value))
+        return State(_ranker_of(found.value), numbers, certificates, found.version)
+    except (KeyError, TypeError, ValueError, DataError, SettingsError) as error:
+        raise Damaged(
+            f"a record cannot be read ({type(error).__name__})", where="federation"
+        ) from None
 
 
 def put_state(
@@ -74,5 +81,6 @@ def put_certificate(connection: sa.Connection, certificate: Certificate, *, numb
 
 
 def _ranker_of(value: Mapping[str, Any]) -> Ranker:
-    parameters = np.frombuffer(base64.b64decode(value["parameters"]), "<f4").astype(np.float32)
+    content = base64.b64decode(value["parameters"], validate=True)
+    parameters = np.frombuffer(content, "<f4").astype(np.float32)
     return Ranker(RankerSettings(**value["settings"]), parameters)

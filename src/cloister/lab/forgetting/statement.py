@@ -22,6 +22,8 @@ _REMAINS: Final = (
     "client's privacy stays spent: forgetting gives no epsilon back",
     "whoever has the rankers of before and after sees in their difference what the client "
     "contributed",
+    "results that were written elsewhere, such as the ranker, curves and figures that `cloister "
+    "simulate --out` left, and entries of a ledger, are not touched",
     "copies of the old ranker at clients, in backups and snapshots, and blocks that the disk has "
     "not written over, are not reached from here",
     "this is the federation's signed word; it proves nothing to a client that distrusts it, who "
@@ -48,6 +50,7 @@ def statement(
     ndcg: tuple[float, float],
     steps_of_retraining: int,
     honest_now: bool,
+    n_unexpected: int = 0,
 ) -> dict[str, Any]:
     """Return what a certificate says, but for what is deleted.
 
@@ -67,11 +70,16 @@ def statement(
         What training anew would take of those who stay.
     honest_now
         Whether clients who attacked the training stay, and did not attack the forgetting.
+    n_unexpected
+        How many fewer attackers the rule was told to expect than in training.
     """
     after = before._replace(ranker=learner.ranker)
     earlier = before.certificates
     more = [_LENGTHS] if method == "fed-eraser" else []
     more += [_HONEST_NOW] if honest_now else []
+    if n_unexpected:
+        expected = learner.rule.n_attackers
+        more.append(_expected_fewer(learner.rule.name, expected, expected + n_unexpected))
     return {
         "kind": "certificate of forgetting",
         "number": len(earlier) + 1,
@@ -95,15 +103,35 @@ def statement(
     }
 
 
-def deletion(federation: StoredFederation, before: State, n_deleted: int) -> dict[str, Any]:
-    """Return what a certificate says of what was deleted."""
+def deletion(
+    federation: StoredFederation, before: State, n_deleted: int, *, replaced: bool
+) -> dict[str, Any]:
+    """Return what a certificate says of what was deleted.
+
+    Parameters
+    ----------
+    federation, before
+        What there was.
+    n_deleted
+        How many kept updates or lengths of the forgotten clients.
+    replaced
+        Whether what was kept of those who stay was replaced as well.
+    """
     kept, n_parameters = federation.store.keep, len(before.ranker.parameters)
     each = 4 * n_parameters if kept == "updates" else 8
-    return {
-        f"kept_{kept}": n_deleted,
-        "bytes": n_deleted * each,
-        "what": [f"the kept {kept} of the forgotten clients", "the ranker of before"],
-    }
+    what = [f"the kept {kept} of the forgotten clients", "the ranker of before"]
+    if replaced:
+        what.append(
+            f"the kept {kept} of all who stay, in whose place are those of the new training"
+        )
+    return {f"kept_{kept}": n_deleted, "bytes": n_deleted * each, "what": what}
+
+
+def _expected_fewer(rule: str, now: int, before: int) -> str:
+    return (
+        f"the rule {rule} expected {now} attackers while this was done, and {before} in training: "
+        "with so few clients left it has no outcome for more"
+    )
 
 
 def _sayable(value: float) -> float | None:
@@ -114,7 +142,12 @@ def _sayable(value: float) -> float | None:
 def _method(
     federation: StoredFederation, learner: Retraining, method: Method, local_steps: int
 ) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": method, "rule": learner.rule.name, "seed": learner.seed}
+    told: dict[str, Any] = {
+        "name": method,
+        "rule": learner.rule.name,
+        "expected_attackers": learner.rule.n_attackers,
+        "seed": learner.seed,
+    }
     if method == "fed-eraser":
         store = federation.store
         told |= {"local_steps": local_steps, "keep_every": store.keep_every, "kept": store.keep}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -29,7 +30,7 @@ from cloister.rank.evolution_strategies import EvolutionSettings
 from cloister.rank.pdgd import PdgdSettings
 from cloister.rank.ranker import Ranker, RankerSettings
 
-__all__ = ["make_learner"]
+__all__ = ["expected_in_a_round", "make_learner"]
 
 
 def make_learner(
@@ -113,10 +114,26 @@ def make_learner(
             )
 
 
+def expected_in_a_round(attackers: int, n_clients: int, participants: int | None) -> int:
+    """Return how many attackers a round has at most, but for rare rounds: three deviations more.
+
+    Examples
+    --------
+    >>> [expected_in_a_round(n, 1000, 100) for n in (0, 10, 100)], expected_in_a_round(3, 10, None)
+    ([0, 4, 19], 3)
+    """
+    if participants is None or participants == n_clients:
+        return attackers
+    share = attackers / n_clients
+    mean = participants * share
+    return min(attackers, math.ceil(mean + 3 * math.sqrt(mean * (1 - share))))
+
+
 def _rule(settings: SimulationSettings) -> Rule:
     """Return the rule; what lies beyond its bound is marked, not refused."""
-    expected = settings.expected_attackers
-    n = settings.attackers if expected is None else expected
+    n = settings.expected_attackers
+    if n is None:
+        n = expected_in_a_round(settings.attackers, settings.clients, settings.participants)
     if settings.rule == "adaptive":
         return Adaptive(
             n_attackers=n, beyond="mark", group_size=settings.group_size, seed=settings.seed

@@ -33,7 +33,7 @@ __all__ = ["KeptRun", "load_runs", "prepare_folder", "read_run", "rename_run", "
 
 Curves = dict[str, NDArray[np.float64]]
 
-FORMAT: Final = 2  # change it when the layout of a run's files changes
+FORMAT: Final = 3  # change it when the layout of a run's files changes, or what runs give
 METADATA_KEY: Final = b"cloister"
 
 

@@ -47,6 +47,7 @@ AttackName = Literal[
     "dyn-opt",
     "min-max",
     "min-sum",
+    "alternating",
     "opposite",
     "promote-clicks",
     "promote-model",
@@ -137,8 +138,9 @@ class SimulationSettings(Settings):
     nothing_relevant
         What becomes of test queries with nothing relevant.
     rule, expected_attackers
-        How updates are added up, and how many attackers the rule is told to expect; as many as
-        there are unless given. Cells beyond a rule's bound are run and counted.
+        How updates are added up, and how many attackers the rule is told to expect in a round;
+        about as many as there are unless given. Rounds beyond a rule's bound are run and counted
+        where the rule has an outcome for them.
     group_size
         For the rule ``adaptive``: of how many clients at least the server sees only their sum.
     attack, attackers, knowledge
@@ -269,6 +271,8 @@ class SimulationSettings(Settings):
             )
         if self.group_size > 1 and self.rule != "adaptive":
             raise ValueError("group_size is for the rule adaptive")
+        if self.group_size > 1 and 2 * self.group_size > (self.participants or self.clients):
+            raise ValueError("group_size must leave at least two groups in a round")
         noisy = self.epsilon or self.paper_epsilon or self.private_layer
         if self.sees_updates and (self.method != "fpdgd" or noisy):
             raise ValueError(

@@ -68,12 +68,17 @@ def write_summary(
         "versions": versions(),
         "settings_in_common": {name: settings[name] for name in settings if name not in varying},
     }
-    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    columns = {name: [_cell(row[name]) for row in rows] for name in rows[0]}
     write_aside(folder, folder / "summary.parquet", parquet_bytes(columns, about))
     compared = [comparison._asdict() for comparison in comparisons]
     text = json.dumps(about | {"comparisons": compared, "runs": rows}, indent=1, allow_nan=False)
     write_aside(folder, folder / "summary.json", f"{text}\n".encode())
     return [folder / "summary.parquet", folder / "summary.json"]
+
+
+def _cell(value: Any) -> Any:
+    """Return what a column can hold: lists and tables as JSON."""
+    return json.dumps(value) if isinstance(value, dict | list) else value
 
 
 def _plain(value: Any) -> Any:

@@ -66,11 +66,18 @@ class Trainer:
         self._fpdgd = FpdgdSettings(queries_per_round=settings.queries_per_round)
 
     def shadow(self, number: int) -> Federation:
-        """Return a federation of the adversary's own."""
+        """Return a federation of the adversary's own, before and after it unlearns a client."""
         rng = stream(self.settings.seed, "membership", "shadow", number)
         chosen = self._drawn(rng)
-        ranker = self._trained(self._population(chosen), int(rng.integers(2**62)))
-        return self._federation(chosen, int(chosen[0]), {"trained": ranker}, measure=False)
+        seed, place = int(rng.integers(2**62)), int(rng.integers(len(chosen)))
+        population, person = self._population(chosen), int(chosen[place])
+        if self.settings.epsilon is not None:
+            rankers = {"trained": self._trained(population, seed)}
+        else:
+            store = MemoryUpdateStore(keep_every=self.settings.keep_every)
+            rankers = {"trained": self._trained(population, seed, [store])}
+            rankers["unlearned"] = self._eraser(population, store, place, seed).run()
+        return self._federation(chosen, person, rankers, measure=False)
 
     def attacked(self, number: int) -> Federation:
         """Return a federation that forgets one of its clients in every way."""
@@ -84,24 +91,39 @@ class Trainer:
             return self._federation(chosen, int(chosen[place]), rankers)
         store = MemoryUpdateStore(keep_every=settings.keep_every)
         rankers = {"trained": self._trained(population, seed, [store])}
-        shared: dict[str, Any] = {
-            "forgotten": [place],
-            "seed": unlearning_seed(seed, [place]),
-            "settings": self._fpdgd,
-        }
-        history = store.kept_rounds()
-        steps = settings.local_steps
+        shared = self._forgetting(place, seed)
         learners = {
-            "unlearned": FedEraser(
-                population, self._first, history=history, local_steps=steps, **shared
-            ),
+            "unlearned": self._eraser(population, store, place, seed),
             "short retraining": ShortRetraining(
-                population, self._first, n_planned=len(history), local_steps=steps, **shared
+                population,
+                self._first,
+                n_planned=len(store.kept_rounds()),
+                local_steps=settings.local_steps,
+                **shared,
             ),
             "retrained": Retraining(population, self._first, n_planned=settings.rounds, **shared),
         }
         rankers |= {name: learner.run() for name, learner in learners.items()}
         return self._federation(chosen, int(chosen[place]), rankers)
+
+    def _eraser(
+        self, population: Population, store: MemoryUpdateStore, place: int, seed: int
+    ) -> FedEraser:
+        return FedEraser(
+            population,
+            self._first,
+            history=store.kept_rounds(),
+            local_steps=self.settings.local_steps,
+            **self._forgetting(place, seed),
+        )
+
+    def _forgetting(self, place: int, seed: int) -> dict[str, Any]:
+        """Return what every way of forgetting one client is given."""
+        return {
+            "forgotten": [place],
+            "seed": unlearning_seed(seed, [place]),
+            "settings": self._fpdgd,
+        }
 
     def _drawn(self, rng: np.random.Generator) -> NDArray[np.int64]:
         chosen = rng.choice(self.settings.n_people, self.settings.clients, replace=False)

@@ -9,7 +9,13 @@ from cloister.lab.reproduce.claim import Above, Claim, Expectation, Near
 from cloister.lab.reproduce.collection import Collection
 from cloister.lab.reproduce.comparing import alone, versus
 from cloister.lab.reproduce.figure import Figure, Size
-from cloister.lab.reproduce.membership.ranker_trial import PARAMETERS, RETRAINED, TRAINED
+from cloister.lab.reproduce.membership.ranker_trial import (
+    PARAMETERS,
+    RETRAINED,
+    TRAINED,
+    UNLEARNED,
+    UNLEARNED_SHADOWS,
+)
 from cloister.lab.reproduce.membership.setting import RankerMembershipSettings
 from cloister.lab.reproduce.quantity import Quantity
 from cloister.lab.reproduce.study import Study, StudyJob
@@ -18,7 +24,6 @@ __all__ = ["rankers"]
 
 FUNCTION: Final = "cloister.lab.reproduce.membership.ranker_trial:measure_rankers"
 CLICK: Final = "informational"
-UNLEARNED: Final = "unlearned"
 SHORT: Final = "short retraining"
 CLOSE: Final = 0.05  # of AUC: less is called no difference
 AUC: Final = Quantity("AUC", lambda run: run.at_end("auc"))
@@ -89,6 +94,14 @@ def _claims(part: str) -> Iterator[Claim]:
             if ranker == RETRAINED
             else "a ranker that has forgotten the client tells nothing",
             f"{ranker}: {PARAMETERS}",
+            OVER_CHANCE,
+            Near(CLOSE),
+        )
+    for attack in UNLEARNED_SHADOWS:
+        yield _one(
+            part,
+            "nor does it tell anything to who has unlearned rankers of its own",
+            f"{UNLEARNED}: {attack}",
             OVER_CHANCE,
             Near(CLOSE),
         )

@@ -5,6 +5,9 @@ to be forgotten. On every ranker the attack scores that client and all people wh
 federation. On a ranker that never saw the client its score is one among theirs: the AUC is 0.5,
 whatever the statistic. So each ranker is judged by itself, and what differs between ways of
 training (length, how far they got) does not count as membership.
+
+Unlearned rankers are attacked with shadows of their own kind too: of federations that the adversary
+makes forget somebody, by length and by parameters with length.
 """
 
 from __future__ import annotations
@@ -28,6 +31,11 @@ from cloister.adversary.membership_rankers import (
     preferred_pairs,
     shadow_effects,
 )
+from cloister.adversary.membership_unlearned import (
+    direction_and_length,
+    forgotten_effects,
+    log_lengths,
+)
 from cloister.core.random import stream
 from cloister.lab.reproduce.membership.federations import Federation, Trainer
 from cloister.lab.reproduce.membership.people import People, make_people
@@ -35,15 +43,29 @@ from cloister.lab.reproduce.membership.setting import RankerMembershipSettings
 from cloister.lab.reproduce.study import Figures, StudySettings
 from cloister.lab.simulation.run import Advance
 
-__all__ = ["PARAMETERS", "RETRAINED", "TRAINED", "RankerTrial", "measure_rankers", "try_rankers"]
+__all__ = [
+    "PARAMETERS",
+    "RETRAINED",
+    "TRAINED",
+    "UNLEARNED",
+    "UNLEARNED_SHADOWS",
+    "RankerTrial",
+    "measure_rankers",
+    "try_rankers",
+]
 
 Floats = NDArray[np.float64]
 
 TRAINED: Final = "trained"
 RETRAINED: Final = "retrained"
+UNLEARNED: Final = "unlearned"
 FIT: Final = "fit"
 FIT_RATIO: Final = "fit, likelihood ratio"
 PARAMETERS: Final = "parameters"
+UNLEARNED_SHADOWS: Final = {  # attacks that learn from unlearned rankers, and what they look at
+    "length, unlearned shadows": log_lengths,
+    "parameters and length, unlearned shadows": direction_and_length,
+}
 
 
 class RankerTrial(NamedTuple):
@@ -52,7 +74,8 @@ class RankerTrial(NamedTuple):
     Parameters
     ----------
     successes
-        By ranker (``trained``, ``unlearned``, ``short retraining``, ``retrained``), then by attack.
+        By ranker (``trained``, ``unlearned``, ``short retraining``, ``retrained``), then by attack;
+        those of `UNLEARNED_SHADOWS` are on the unlearned one alone.
     above_retrained
         By ranker: AUC of ``parameters`` less that on the retrained ranker.
     below_trained
@@ -130,6 +153,8 @@ def _judged(
     scores = {
         name: _scored(people, shadows, attacked, made, effects, rankers[name]) for name in names
     }
+    if UNLEARNED in names:
+        scores[UNLEARNED] |= _scored_by_unlearned(shadows, attacked, rankers[UNLEARNED])
     successes = {
         name: {attack: membership_success(found, rng=rng) for attack, found in by_attack.items()}
         for name, by_attack in scores.items()
@@ -173,6 +198,20 @@ def _scored(
         FIT: fits,
     }
     return {name: _of_target(values, attacked) for name, values in by_attack.items()}
+
+
+def _scored_by_unlearned(
+    shadows: list[Federation], attacked: list[Federation], rankers: Floats
+) -> dict[str, MembershipScores]:
+    """Score unlearned rankers by what unlearned shadows show of clients who were forgotten."""
+    made = np.array([one.rankers[UNLEARNED] for one in shadows])
+    members = np.array([one.members for one in shadows])
+    gone = np.array([one.forgotten for one in shadows])
+    found = {}
+    for name, statistic in UNLEARNED_SHADOWS.items():
+        effects = forgotten_effects(statistic(made), members, gone)
+        found[name] = _of_target(effects.past_presence(statistic(rankers)), attacked)
+    return found
 
 
 def _of_target(values: Floats, attacked: list[Federation]) -> MembershipScores:

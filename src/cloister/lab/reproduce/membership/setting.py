@@ -97,7 +97,7 @@ class RankerMembershipSettings(StudySettings):
     queries_per_round, rounds
         Of training.
     n_shadows
-        Federations that the adversary draws and trains itself.
+        Federations that the adversary draws, trains, and lets unlearn a client, itself.
     n_attacked
         Federations that are attacked; of each one client is forgotten.
     keep_every, local_steps

@@ -54,21 +54,31 @@ class UpdateTrial(NamedTuple):
         By attack or baseline.
     n_targets
         Each in one sum that it is in, and in one that it is not.
+    n_queries
+        By which targets are resampled for intervals: those with the same (first) query together.
     sigma
         Of the noise in each coordinate of a sum.
     """
 
     successes: dict[str, MembershipSuccess]
     n_targets: int
+    n_queries: int
     sigma: float
 
 
 class _Observed(NamedTuple):
-    """Sums with each target and without, targets x parameters, and the clients behind."""
+    """Sums with each target and without, targets x parameters, and the queries asked about."""
 
     present: Floats
     absent: Floats
-    clients: Searches
+    known: NDArray[np.int64]
+
+
+class _Shadows(NamedTuple):
+    """Updates of the adversary's own, as clients send them, and what clipping leaves on average."""
+
+    updates: Floats
+    left: float
 
 
 def try_updates(settings: UpdateMembershipSettings, advance: Advance | None = None) -> UpdateTrial:
@@ -92,9 +102,12 @@ def try_updates(settings: UpdateMembershipSettings, advance: Advance | None = No
     told(3, STAGES)
     scores = _scores(scene, settings, observed, shadows, sigma)
     rng = stream(settings.seed, "membership", "bootstrap")
-    successes = {name: membership_success(found, rng=rng) for name, found in scores.items()}
+    queries = observed.known[:, 0]
+    successes = {
+        name: membership_success(found, rng=rng, clusters=queries) for name, found in scores.items()
+    }
     told(4, STAGES)
-    return UpdateTrial(successes, len(observed.present), sigma)
+    return UpdateTrial(successes, len(queries), len(np.unique(queries)), sigma)
 
 
 def measure_updates(settings: StudySettings, advance: Advance | None = None) -> Figures:
@@ -129,13 +142,17 @@ def _observed(scene: Scene, settings: UpdateMembershipSettings, sigma: float) ->
     if sigma > 0:
         present += rng.normal(0.0, sigma, present.shape)
         absent += rng.normal(0.0, sigma, absent.shape)
-    return _Observed(present, absent, clients)
+    return _Observed(present, absent, known[:n])
 
 
 def _clipped(clients: Searches, settings: UpdateMembershipSettings) -> Floats:
     """Return what each client sends."""
-    clip_norm = settings.clip_norm if settings.noise else 0.0
-    return seen_in_sums(clients.updates, 1, clip_norm=clip_norm).updates
+    return seen_in_sums(clients.updates, 1, clip_norm=_clip_norm(settings)).updates
+
+
+def _clip_norm(settings: UpdateMembershipSettings) -> float:
+    """Return the longest update that a client sends; 0 for any."""
+    return settings.clip_norm if settings.noise else 0.0
 
 
 def _n_known(settings: UpdateMembershipSettings) -> int:
@@ -143,12 +160,16 @@ def _n_known(settings: UpdateMembershipSettings) -> int:
     return 1 if settings.target == "query" else settings.queries_per_update
 
 
-def _shadows(scene: Scene, settings: UpdateMembershipSettings) -> Floats:
+def _shadows(scene: Scene, settings: UpdateMembershipSettings) -> _Shadows:
     """Return updates of clients that the adversary plays itself, on the training queries."""
     reading = LetorSettings(normalise=settings.normalise, null="zero")
     train = load_fold(settings.data, settings.fold, reading).train
     n = max(settings.n_shadows, 2 * settings.clients)
-    return _clipped(_clicking(scene, settings, train, n, "shadows"), settings)
+    played = _clicking(scene, settings, train, n, "shadows")
+    sent = _clipped(played, settings)
+    whole, kept = (np.linalg.norm(updates, axis=1) for updates in (played.updates, sent))
+    left = np.divide(kept, whole, out=np.ones_like(whole), where=whole > 0)
+    return _Shadows(sent, float(left.mean()))
 
 
 def _clicking(
@@ -186,21 +207,21 @@ def _scores(
     scene: Scene,
     settings: UpdateMembershipSettings,
     observed: _Observed,
-    shadows: Floats,
+    shadows: _Shadows,
     sigma: float,
 ) -> dict[str, MembershipScores]:
     """Score every target on the sum with it and on the one without."""
-    n, background = settings.clients, background_lesson(shadows)
+    n, background = settings.clients, background_lesson(shadows.updates)
     rounding = settings.queries_per_update * rounding_variance(scene.ranker)
     absent = without_query(background, n_clients=n, sigma=sigma, rounding=rounding)
     rng = stream(settings.seed, "membership", "attack")
-    sums = _shadow_sums(shadows, n, sigma, rng)
+    sums = _shadow_sums(shadows.updates, n, sigma, rng)
     share = _n_known(settings) / settings.queries_per_update
     both = np.stack([observed.present, observed.absent], axis=1)
     of_both = log_density(both.reshape(-1, both.shape[2]), absent).reshape(both.shape[:2])
     of_sums = log_density(sums, absent)
     found: dict[str, list[Floats]] = {LIKELIHOOD: [], CALIBRATED: [], ALIGNMENT: []}
-    for i, lesson in enumerate(_lessons(scene, settings, observed)):
+    for i, lesson in enumerate(_lessons(scene, settings, observed.known, shadows.left)):
         present = with_query(absent, background, lesson, share=share)
         densities = log_density(np.concatenate([both[i], sums]), present)
         ratio = densities[:2] - of_both[i]
@@ -219,11 +240,14 @@ def _shadow_sums(shadows: Floats, n: int, sigma: float, rng: np.random.Generator
     return sums + rng.normal(0.0, sigma, sums.shape)
 
 
-def _lessons(scene: Scene, settings: UpdateMembershipSettings, observed: _Observed) -> list[Lesson]:
-    """Return what the known queries of each target would teach; each query is thought of once."""
+def _lessons(
+    scene: Scene, settings: UpdateMembershipSettings, known: NDArray[np.int64], left: float
+) -> list[Lesson]:
+    """Return what the known queries of each target would teach; each query is thought of once.
+
+    Where updates of several queries are clipped, ``left`` of each lesson is expected to be left.
+    """
     one = settings.queries_per_update == 1
-    clip_norm = settings.clip_norm if settings.noise else 0.0
-    known = observed.clients.queries[: len(observed.present), : _n_known(settings)]
     of_query = {
         query: expected_lesson(
             scene.ranker,
@@ -232,20 +256,16 @@ def _lessons(scene: Scene, settings: UpdateMembershipSettings, observed: _Observ
             scene.click_model,
             scene.pdgd,
             rng=stream(settings.seed, "membership", "lesson", query),
-            clip_norm=clip_norm if one else 0.0,
+            clip_norm=_clip_norm(settings) if one else 0.0,
         )
         for query in np.unique(known).tolist()
     }
-    left = 1.0
-    if clip_norm and not one:  # what clipping leaves of a client's update, on average
-        lengths = np.linalg.norm(observed.clients.updates, axis=1)
-        left = float(np.minimum(1.0, clip_norm / lengths).mean())
     lessons = []
     for queries in known.tolist():
         whole = of_query[queries[0]]
         for query in queries[1:]:
             whole = whole.plus(of_query[query])
-        lessons.append(whole.shortened(left))
+        lessons.append(whole if one else whole.shortened(left))
     return lessons
 
 

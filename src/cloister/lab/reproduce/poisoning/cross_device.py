@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final
 
 from cloister.lab.reproduce.claim import Above, Claim, Near
@@ -11,8 +10,9 @@ from cloister.lab.reproduce.figure import Figure, Part, Size
 from cloister.lab.reproduce.foltr.setting import TWO_CLICKS, Ground, features_worlds, mq2008
 from cloister.lab.reproduce.poisoning.contrast import Cell, difference
 from cloister.lab.reproduce.poisoning.setting import attacked, honest, part_of, system
+from cloister.lab.simulation.learners import expected_in_a_round
 
-__all__ = ["cross_device", "expected_in_a_round"]
+__all__ = ["cross_device"]
 
 N_CLIENTS: Final = 1_000
 PARTICIPANTS: Final = 100
@@ -53,21 +53,8 @@ def cross_device(size: Size, data: Collections) -> Figure:
     )
 
 
-def expected_in_a_round(attackers: int) -> int:
-    """Return how many attackers a round has at most, but for rare ones.
-
-    Examples
-    --------
-    >>> [expected_in_a_round(n) for n in (0, 10, 100)]
-    [0, 4, 19]
-    """
-    share = attackers / N_CLIENTS
-    mean = PARTICIPANTS * share
-    return math.ceil(mean + 3 * math.sqrt(mean * (1 - share)))
-
-
 def _system(rule: str, attack: str = "none", attackers: int = 0) -> dict[str, Any]:
-    expected = expected_in_a_round(attackers or ATTACKERS[1])
+    expected = expected_in_a_round(attackers or ATTACKERS[1], N_CLIENTS, PARTICIPANTS)
     own: dict[str, Any] = {} if rule == "fedavg" else {"expected_attackers": expected}
     return system(rule, attack, attackers, **own)
 

@@ -34,7 +34,15 @@ from cloister.lab.simulation.settings import RuleName
 
 __all__ = ["MATRIX_ATTACKS", "is_beyond", "losses", "matrix"]
 
-MATRIX_ATTACKS: Final = ("poison-clicks", "lie", "fang-krum", "fang-trim", "min-max", "dyn-opt")
+MATRIX_ATTACKS: Final = (
+    "poison-clicks",
+    "lie",
+    "fang-krum",
+    "fang-trim",
+    "min-max",
+    "dyn-opt",
+    "alternating",
+)
 RULES: Final[tuple[str, ...]] = get_args(RuleName)
 N_REPEATS: Final = 2
 NOTE: Final = (
