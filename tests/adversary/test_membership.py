@@ -114,6 +114,12 @@ def test_where_everything_is_right_the_interval_is_that_of_n_of_n(n: int) -> Non
     )
     assert (nothing.auc.value, nothing.auc.low) == (0.0, 0.0)
     assert nothing.auc.high == pytest.approx(1 - 0.025 ** (1 / (2 * n)))
+    almost = scores.members.copy()
+    almost[0] = -1.0
+    found = membership_success(
+        MembershipScores(almost, scores.others), rng=np.random.default_rng(1), clusters=clusters
+    )
+    assert found.auc.low <= exact.low < found.auc.value < found.auc.high == 1.0
     same = auc_difference(scores, scores, rng=np.random.default_rng(1))
     assert same.low < same.value == 0.0 < same.high
 

@@ -172,6 +172,8 @@ def test_the_mark_shows_before_and_not_after_unlearning() -> None:
         weights = learner.ranker.parameters.astype(np.float64)
         weights = weights - weights @ directions.T @ directions + noise
         projected.append(presence(weights, mark, rng=rng))
+        scores = [train.features @ one for one in (weights, learner.ranker.parameters)]
+        assert np.corrcoef(scores)[0, 1] > 0.9
     assert max(before) < 0.02
     assert np.median(after) > 0.1
     # What the documentation warns of: who has features can take the mark out and keep the rest.

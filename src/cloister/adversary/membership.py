@@ -9,10 +9,10 @@ An attack gives a score, and high scores speak for "it was". How well an attack 
   of the groups and judged on the other, so that luck does not count (0: nothing learnt).
 
 Intervals are by bootstrap over clusters of groups: scores of one group (of one federation, say)
-need not be independent of each other, nor those of groups that share a query. Where no resample
-differs, as where everything is right, a bootstrap would call the number exact. There the interval
-is Clopper and Pearson's for n of n clusters (the rule of three). An attack that fails shows that
-this attacker failed. It proves nothing.
+need not be independent of each other, nor those of groups that share a query. Where everything, or
+almost everything, is right, a bootstrap is far too sure: what no cluster shows, no resample does.
+There the interval is as wide at least as Clopper and Pearson's for n of n clusters (the rule of
+three). An attack that fails shows that this attacker failed. It proves nothing.
 
 The attacks are in :mod:`cloister.adversary.membership_updates` and
 :mod:`cloister.adversary.membership_rankers`.
@@ -243,16 +243,20 @@ def _bootstrapped(
 
 
 def _no_surer_than_exact(found: Measured, limits: tuple[float, float]) -> Measured:
-    """Widen an interval without width by what n clusters alike leave open.
+    """Widen an interval of resamples that do not differ, or reach the limits of the measure.
 
-    Where all of n are right, a share 0.025^(1/n) of all there are may be, at the least (Clopper and
-    Pearson); the others may lie anywhere in the range of the measure.
+    Of clusters of a kind that none of n is, there may be a share of 1 - 0.025^(1/n) (Clopper and
+    Pearson), and they may lie anywhere within the limits.
     """
-    if found.low is None or found.high is None or found.low < found.high:
-        return found
+    value, low, high, n = found
     least, most = limits
-    reach = (most - least) * (1.0 - ((1.0 - CONFIDENCE) / 2.0) ** (1.0 / found.n))
-    return found._replace(low=max(least, found.low - reach), high=min(most, found.high + reach))
+    if low is None or high is None or least < low < high < most:
+        return found
+    unseen = 1.0 - ((1.0 - CONFIDENCE) / 2.0) ** (1.0 / n)
+    return found._replace(
+        low=min(low, value - unseen * (value - least)),
+        high=max(high, value + unseen * (most - value)),
+    )
 
 
 def _auc(tally: _Tally) -> Floats:

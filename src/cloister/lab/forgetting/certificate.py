@@ -2,7 +2,8 @@
 
 It shows that the holder of the federation's key states this, and that nobody changed it since. It
 is no proof that the statement is true: a federation could keep a copy and say nothing. What a
-client can test for itself is a mark of its own (:mod:`cloister.federate.canary`).
+client can test for itself is a mark of its own (:mod:`cloister.federate.canary`), where the
+federation does not work against that test.
 """
 
 from __future__ import annotations

@@ -27,7 +27,8 @@ _REMAINS: Final = (
     "copies of the old ranker at clients, in backups and snapshots, and blocks that the disk has "
     "not written over, are not reached from here",
     "this is the federation's signed word; it proves nothing to a client that distrusts it, who "
-    "can test a mark of its own (canary) on the new ranker",
+    "can test a mark of its own (canary) on the new ranker; a federation that works against that "
+    "test can pass it",
 )
 _HONEST_NOW: Final = (
     "clients who attacked the training stay, and were simulated as honest while others were "
