@@ -267,7 +267,8 @@ def _min_max_step(updates: Floats, push: Floats) -> float:
 def _min_sum_step(updates: Floats, push: Floats) -> float:
     """Return the largest gamma with sum_i |mean + gamma push - u_i|^2 <= max_j sum_i |u_j - u_i|^2.
 
-    The left side is its value at 0 plus n gamma^2 |push|^2, since distances from the mean cancel.
+    The left side is its value at 0 plus n times gamma squared times the squared
+    length of push, since distances from the mean cancel.
     """
     size = _squared(push)
     if size == 0:

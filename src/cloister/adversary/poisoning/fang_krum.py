@@ -117,9 +117,9 @@ class FangKrum(ModelPoisoning):
 def fang_upper_bound(benign: Floats, n_attackers: int) -> float:
     """Return the lambda above which Krum cannot choose the crafted updates (theorem 1 there).
 
-    min over i of (the sum of distances from i to its n - m - 2 nearest benign others)
-    / ((n - 2m - 1) sqrt(d)) + max over i of |update_i| / sqrt(d), where i runs over n - m benign
-    updates. Where n - 2m - 1 is below 1, Krum's bound is broken and 1 is taken.
+    The least, over i, sum of distances from i to its n - m - 2 nearest benign others, over
+    (n - 2m - 1) sqrt(d); and the length of the longest update over sqrt(d), where i runs over n - m
+    benign updates. Where n - 2m - 1 is below 1, Krum's bound is broken and 1 is taken.
 
     Parameters
     ----------

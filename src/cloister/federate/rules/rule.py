@@ -9,9 +9,9 @@ sees them, and the outcome names their clients. A client that sends such an upda
 attackers that a rule allows for: the rest is judged with so many fewer. It comes to the rule in an
 order of its own (:mod:`cloister.federate.rules.arrival`): how clients are listed does not matter.
 
-Rules look at differences from the round's model. All but norm bounding would choose the same from
-whole models, as the thesis writes them: adding the same vector to each update adds it to the
-outcome.
+Rules look at differences from the round's model. Krum, Multi-Krum, Bulyan, trimmed mean and median
+would choose the same from whole models, as the thesis writes them: adding the same vector to each
+update adds it to the outcome.
 """
 
 from __future__ import annotations
