@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from adversary import literal_poisoning as literal
 from cloister.adversary.poisoning import (
     ATTACKS,
+    Alternating,
     DynOpt,
     FangKrum,
     FangTrimmedMean,
@@ -63,6 +64,7 @@ DATA = RankingData(
     np.arange(0, 41, 5),
 )
 TARGET = highest_in_feature(DATA, 2)
+REMEMBERS = {"alternating"}  # what it learnt in the rounds before
 everyone = pytest.mark.parametrize("name", [*MODEL_ATTACKS, "on-off:opposite"])
 either_knowledge = pytest.mark.parametrize("knowledge", ["full", "partial"])
 some_attackers = pytest.mark.parametrize("m", [1, 2, 3])
@@ -155,9 +157,27 @@ def test_the_seed_and_the_round_decide_everything(name: str, knowledge: Any) -> 
     sent = a_round(6)
     first, second = made(name, knowledge=knowledge), made(name, knowledge=knowledge)
     expected = first.tampered(sent)
+    np.testing.assert_array_equal(second.tampered(sent), expected)
+    if name in REMEMBERS:
+        return
     first.tampered(a_round(7, round=1))  # what was done before does not matter
     np.testing.assert_array_equal(first.tampered(sent), expected)
-    np.testing.assert_array_equal(second.tampered(sent), expected)
+
+
+def test_alternating_attackers_push_and_pause_by_what_they_have_learnt_so_far() -> None:
+    attack = Alternating(attackers=[0, 1, 2], seed=1, strength=3.0)
+    learnt: np.ndarray | None = None
+    for round in range(4):
+        sent = a_round(round + 1, round=round)
+        rows = np.isin(sent.clients, attack.attackers)
+        mean = sent.updates[rows].mean(axis=0)
+        learnt = mean if learnt is None else 0.9 * learnt + 0.1 * mean
+        unit = learnt / np.linalg.norm(learnt)
+        length = np.linalg.norm(sent.updates[rows], axis=1).mean()
+        expected = (1e-6 if round % 2 else -3.0 * length) * unit
+        arrived = attack.tampered(sent)
+        np.testing.assert_allclose(arrived[rows], np.tile(expected, (rows.sum(), 1)))
+        np.testing.assert_array_equal(arrived[~rows], sent.updates[~rows])
 
 
 @everyone
