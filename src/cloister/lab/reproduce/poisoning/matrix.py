@@ -67,7 +67,7 @@ def matrix(size: Size, data: Collections) -> Figure:
     systems = list(_systems())
     rounds = size.of(quick=500, full=3_000)
     parts = tuple(
-        part_of(ground, systems, rounds=rounds, repeats=N_REPEATS)
+        part_of(ground, systems, rounds=rounds, repeats=N_REPEATS, evaluate_every=rounds)
         for ground in (mq2008(data), features_worlds())
     )
     claims = [
