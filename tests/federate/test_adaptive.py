@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,7 +21,6 @@ from cloister.federate.rules.behaviour import (
     _effect,
     _first_direction,
     _smaller_side,
-    _two_means,
 )
 from cloister.federate.rules.groups import plan_groups
 from cloister.federate.rules.rule import Aggregated
@@ -259,24 +257,6 @@ def test_the_direction_in_which_clients_differ_is_an_eigenvector(n: int) -> None
     found = _first_direction(products)
     largest = np.linalg.eigvalsh(products)[-1]
     assert np.allclose(products @ found, largest * found, atol=1e-6 * largest)
-
-
-@given(st.lists(st.floats(-5, 5), min_size=2, max_size=9))
-@settings(max_examples=100)
-def test_two_means_on_a_line_are_the_best_of_all_cuts(places: list[float]) -> None:
-    line = np.array(places)
-    upper = _two_means(line)
-    least = min(
-        _spread(line, np.array(side))
-        for side in itertools.product([False, True], repeat=len(line))
-        if 0 < sum(side) < len(line)
-    )
-    assert _spread(line, upper) <= least + 1e-9
-
-
-def _spread(line: np.ndarray, upper: np.ndarray) -> float:
-    parts = (line[upper], line[~upper])
-    return sum(float(((part - part.mean()) ** 2).sum()) for part in parts)
 
 
 def test_pushes_are_added_up_as_written() -> None:

@@ -17,20 +17,45 @@ the parts, the error on the other half.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cloister.core.random import stream
 
-__all__ = ["N_PARTS", "Lessons", "distance_from_chance", "find_groups"]
+__all__ = ["N_PARTS", "Folding", "Lessons", "distance_from_chance", "draw_folding", "find_groups"]
 
 Floats = NDArray[np.float64]
 
 N_PARTS: Final = 12  # of a client's queries; a client with fewer queries is not judged
 N_STARTS: Final = 8  # of k-means; the best is kept
 MOST_COORDINATES: Final = 256  # longer vectors are folded
+
+
+class Folding(NamedTuple):
+    """How long vectors are made shorter: each number goes to a place, with a sign."""
+
+    place: NDArray[np.int64]
+    sign: Floats
+    width: int
+
+
+def draw_folding(n_parameters: int, rng: np.random.Generator) -> Folding:
+    """Return a random folding to 256 numbers, which nearly keeps angles; none for fewer.
+
+    Examples
+    --------
+    >>> draw_folding(3, np.random.default_rng(1)).place
+    array([0, 1, 2])
+    >>> draw_folding(1000, np.random.default_rng(1)).width
+    256
+    """
+    if n_parameters <= MOST_COORDINATES:
+        return Folding(np.arange(n_parameters), np.ones(n_parameters), n_parameters)
+    place = rng.integers(MOST_COORDINATES, size=n_parameters)
+    sign = rng.choice(np.array([-1.0, 1.0]), n_parameters)
+    return Folding(place, sign, MOST_COORDINATES)
 
 
 class Lessons:
@@ -52,11 +77,7 @@ class Lessons:
         self.sums = np.zeros((n_clients, N_PARTS, max(width, n_parameters)), np.float32)
         self.n_rounds = np.zeros(n_clients, np.int64)
         self._n_parameters = n_parameters
-        folded = min(n_parameters, MOST_COORDINATES)
-        rng = stream(seed, "lessons")
-        self._place = rng.integers(folded, size=n_parameters)
-        self._sign = rng.choice(np.array([-1.0, 1.0]), n_parameters)
-        self._width = folded
+        self._folding = draw_folding(n_parameters, stream(seed, "lessons"))
 
     def heard(self, participants: NDArray[np.int64]) -> None:
         """Count a round for those who took part in it."""
@@ -85,10 +106,11 @@ class Lessons:
         self.n_rounds[clients] = 0
 
     def _folded(self, vectors: Floats) -> Floats:
-        if self._width == self._n_parameters:
+        place, sign, width = self._folding
+        if width == self._n_parameters:
             return vectors
-        folded = np.zeros((*vectors.shape[:2], self._width))
-        np.add.at(folded.transpose(2, 0, 1), self._place, (vectors * self._sign).transpose(2, 0, 1))
+        folded = np.zeros((*vectors.shape[:2], width))
+        np.add.at(folded.transpose(2, 0, 1), place, (vectors * sign).transpose(2, 0, 1))
         return folded
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,7 +115,7 @@ class RobustFPDGD(FPDGD):
         note = f"the server sees sums of groups of {size} or more, readers every ranker"
         return super().release(n_participants).model_copy(update={"note": note})
 
-    @property
+    @cached_property
     def _weights(self) -> NDArray[np.int64]:
         return self.population.n_interactions(self.settings.queries_per_round)
 

@@ -18,6 +18,7 @@ their difference what the client contributed; and those who stay release new upd
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -176,6 +177,6 @@ class FedEraser(Retraining):
     def _participants(self) -> NDArray[np.int64]:
         return self._history[self._n_rounds].clients
 
-    @property
+    @cached_property
     def _weights(self) -> NDArray[np.int64]:
         return self._original_weights

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from cloister.core.kernel import kernel
 from cloister.core.random import stream
-from cloister.federate.client_groups import N_PARTS, distance_from_chance
+from cloister.federate.client_groups import N_PARTS, distance_from_chance, draw_folding
+from cloister.federate.rules.gap_statistic import two_means
 
 __all__ = ["Behaviour", "Finding"]
 
@@ -31,7 +32,6 @@ Truths = NDArray[np.bool_]
 
 LEAST_CLIENTS: Final = 3  # of two, nobody can say who is wrong
 FEW_CLIENTS: Final = 100
-MOST_COORDINATES: Final = 256  # longer pushes are folded, as in client_groups
 STANDS_OUT: Final = 3.0  # standard deviations by which each suspect's parts agree, by themselves
 
 
@@ -112,12 +112,9 @@ class Behaviour:
     def _make_room(self, n_clients: int, n_parameters: int) -> None:
         known = len(self._turns)
         if not len(self._place):
-            width = min(n_parameters, MOST_COORDINATES)
-            rng = stream(self._seed, "folding")
-            folds = n_parameters > width
-            self._place = rng.integers(width, size=n_parameters) if folds else np.arange(width)
-            self._sign = rng.choice([-1.0, 1.0], n_parameters) if folds else np.ones(width)
-            self._sums = np.zeros((0, N_PARTS, width))
+            folding = draw_folding(n_parameters, stream(self._seed, "folding"))
+            self._place, self._sign = folding.place, folding.sign
+            self._sums = np.zeros((0, N_PARTS, folding.width))
         if n_clients > known:
             room = np.zeros((max(n_clients, 2 * known) - known, *self._sums.shape[1:]))
             self._sums = np.concatenate((self._sums, room))
@@ -206,7 +203,7 @@ def _smaller_side(parts: Floats) -> Ints:
     total = centred.sum(axis=1)
     flat = centred.reshape(n_clients, -1)
     products = total @ total.T - flat @ flat.T  # of different parts: chance has no product
-    side = _two_means(_first_direction(products))
+    side = two_means(_first_direction(products)).upper
     return np.flatnonzero(side if 2 * side.sum() <= n_clients else ~side)
 
 
@@ -219,20 +216,6 @@ def _first_direction(products: Floats) -> Floats:
     start = products[:, int(np.argmax(np.diag(products)))]
     _, vectors = eigsh(products, k=1, which="LA", v0=start)
     return np.asarray(vectors[:, 0])
-
-
-def _two_means(places: Floats) -> Truths:
-    """Divide points of a line where their squared distances from two means add up to the least."""
-    order = np.argsort(places, kind="stable")
-    ordered = places[order]
-    n = len(ordered)
-    counts = np.arange(1, n)
-    left = np.cumsum(ordered)[:-1]
-    right = ordered.sum() - left
-    cut = int(np.argmax(left**2 / counts + right**2 / (n - counts))) + 1
-    upper = np.zeros(n, np.bool_)
-    upper[order[cut:]] = True
-    return upper
 
 
 @kernel

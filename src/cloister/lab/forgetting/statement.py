@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
@@ -12,6 +11,7 @@ from cloister.federate.retraining import Retraining
 from cloister.lab.forgetting.certificate import certificate_digest
 from cloister.lab.forgetting.federation import StoredFederation, client_name
 from cloister.lab.forgetting.state import State
+from cloister.lab.simulation.run_files import finite_or_none
 
 __all__ = ["Method", "deletion", "statement"]
 
@@ -98,7 +98,7 @@ def statement(
             "client_steps": learner.cost.n_client_steps,
             "client_steps_of_retraining": steps_of_retraining,
         },
-        "ndcg@10": {"before": _sayable(ndcg[0]), "after": _sayable(ndcg[1])},
+        "ndcg@10": {"before": finite_or_none(ndcg[0]), "after": finite_or_none(ndcg[1])},
         "sha256": {"ranker_before": before.ranker_sha256, "ranker_after": after.ranker_sha256},
         "remains": [*_REMAINS, *more],
     }
@@ -133,11 +133,6 @@ def _expected_fewer(rule: str, now: int, before: int) -> str:
         f"the rule {rule} expected {now} attackers while this was done, and {before} in training: "
         "with so few clients left it has no outcome for more"
     )
-
-
-def _sayable(value: float) -> float | None:
-    """Return what JSON can say: nothing where no query has a relevant document."""
-    return value if math.isfinite(value) else None
 
 
 def _method(

@@ -21,7 +21,7 @@ from cloister.core.errors import DataError
 from cloister.core.settings import Settings
 from cloister.lab.reproduce.collection import Collection
 from cloister.lab.simulation.run import Advance, threads_limited
-from cloister.lab.simulation.run_files import versions, write_aside
+from cloister.lab.simulation.run_files import finite_or_none, versions, write_aside
 
 __all__ = ["Figures", "Study", "StudyJob", "StudyOutcome", "StudySettings", "read_study"]
 
@@ -97,8 +97,7 @@ def _sayable(value: Any) -> Any:
         return {str(name): _sayable(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
         return [_sayable(inner) for inner in value]
-    number = float(value)
-    return number if np.isfinite(number) else None
+    return finite_or_none(float(value))
 
 
 @dataclass(frozen=True)

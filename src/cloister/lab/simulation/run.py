@@ -24,7 +24,7 @@ from cloister.lab.simulation.privacy_figures import privacy_figures
 from cloister.lab.simulation.settings import SimulationSettings
 from cloister.measure.online import discounted_sum
 
-__all__ = ["Advance", "SimulationResult", "simulate", "threads_limited"]
+__all__ = ["Advance", "SimulationResult", "simulate", "silent", "threads_limited"]
 
 Advance = Callable[[int, int], None]
 
@@ -138,14 +138,14 @@ def simulate(
             nothing_relevant=settings.nothing_relevant,
         )
         start, cpu = time.perf_counter(), time.process_time()
-        curves, final = _train(settings, learner, evaluation, advance or _silent)
+        curves, final = _train(settings, learner, evaluation, advance or silent)
         seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu
         attack = attack_figures(settings, learner, clients.test[0].data)
         return SimulationResult(settings, curves, final, learner, seconds, cpu_seconds, attack)
 
 
-def _silent(done: int, total: int) -> None:
-    pass
+def silent(done: int, total: int) -> None:
+    """Tell nobody of what is done."""
 
 
 @contextmanager

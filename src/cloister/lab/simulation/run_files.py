@@ -96,8 +96,8 @@ def write_run(
         "system": system,
         "position": position,
         "settings": result.settings.model_dump(mode="json"),
-        "summary": {name: _finite(value) for name, value in result.summary().items()},
-        "by_query": [_finite(value) for value in result.final.by_query.tolist()],
+        "summary": {name: finite_or_none(value) for name, value in result.summary().items()},
+        "by_query": [finite_or_none(value) for value in result.final.by_query.tolist()],
         "curves_sha256": hashlib.sha256(curves).hexdigest(),
         "rankers_sha256": {
             file.suffix: hashlib.sha256(file.read_bytes()).hexdigest() for file in rankers
@@ -241,7 +241,7 @@ def _kept(path: Path, record: Mapping[str, Any]) -> KeptRun:
     )
 
 
-def _finite(value: Any) -> Any:
+def finite_or_none(value: Any) -> Any:
     """Return what JSON can say: nothing in the place of NaN and infinity."""
     return None if isinstance(value, float) and not np.isfinite(value) else value
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from cloister.core.errors import CloisterError
-from cloister.lab.simulation.run import Advance
+from cloister.lab.simulation.run import Advance, silent
 
 __all__ = ["Job", "RunFailure", "Work", "do_job", "in_processes"]
 
@@ -68,9 +68,7 @@ def do_job(
 ) -> RunFailure[W] | None:
     """Do a run and keep its results; return why that failed, if it did."""
     try:
-        job.run.carry_out(
-            folder, position=job.position, threads=threads, advance=advance or _silent
-        )
+        job.run.carry_out(folder, position=job.position, threads=threads, advance=advance or silent)
     except CloisterError as error:
         return RunFailure(job.run, error.message, error.remedy)
     except OSError as error:  # the machine's word, not a defect of ours
@@ -87,10 +85,6 @@ def do_job(
             traceback.format_exc(),
         )
     return None
-
-
-def _silent(done: int, total: int) -> None:
-    pass
 
 
 def in_processes(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from cloister.adversary.inferred_clicks import (
@@ -22,10 +21,10 @@ from cloister.lab.reproduce.click_inference.scene import make_scene, observe
 from cloister.lab.reproduce.click_inference.server_view import server_view
 from cloister.lab.reproduce.click_inference.setting import ClickInferenceSettings
 from cloister.lab.reproduce.study import Figures, StudySettings
+from cloister.lab.simulation.run import Advance, silent
 
 __all__ = ["Trial", "measure", "try_attacks"]
 
-Advance = Callable[[int, int], None]
 
 STAGES = 4
 
@@ -68,7 +67,7 @@ def try_attacks(settings: ClickInferenceSettings, advance: Advance | None = None
     >>> round(trial.successes["least squares"].recall.value, 2)
     1.0
     """
-    told = advance or _silent
+    told = advance or silent
     scene = make_scene(settings)
     told(1, STAGES)
     searches, seen = observe(scene, settings)
@@ -104,7 +103,3 @@ def measure(settings: StudySettings, advance: Advance | None = None) -> Figures:
         for key, value in trial.advantages.get(name, {}).items():
             figures[name][f"advantage_{key}"] = value.value
     return figures
-
-
-def _silent(done: int, total: int) -> None:
-    """Tell nobody."""

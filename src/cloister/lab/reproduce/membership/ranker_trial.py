@@ -41,7 +41,7 @@ from cloister.lab.reproduce.membership.federations import Federation, Trainer
 from cloister.lab.reproduce.membership.people import People, make_people
 from cloister.lab.reproduce.membership.setting import RankerMembershipSettings
 from cloister.lab.reproduce.study import Figures, StudySettings
-from cloister.lab.simulation.run import Advance
+from cloister.lab.simulation.run import Advance, silent
 
 __all__ = [
     "PARAMETERS",
@@ -108,7 +108,7 @@ def try_rankers(settings: RankerMembershipSettings, advance: Advance | None = No
     >>> trial.successes["trained"]["parameters"].auc.value > 0.7
     True
     """
-    told = advance or _silent
+    told = advance or silent
     people = make_people(settings)
     trainer = Trainer(settings, people)
     total = settings.n_shadows + settings.n_attacked
@@ -248,7 +248,3 @@ def _share(k: int, n: int) -> Measured:
     low = float(betaincinv(k, n - k + 1, 0.025)) if k else 0.0
     high = float(betaincinv(k + 1, n - k, 0.975)) if k < n else 1.0
     return Measured(k / n, low, high, n)
-
-
-def _silent(done: int, total: int) -> None:
-    """Tell nobody."""

@@ -29,7 +29,7 @@ from cloister.data.source import load_fold
 from cloister.lab.reproduce.click_inference.scene import Scene, make_scene, noise_sigma
 from cloister.lab.reproduce.membership.setting import UpdateMembershipSettings
 from cloister.lab.reproduce.study import Figures, StudySettings
-from cloister.lab.simulation.run import Advance
+from cloister.lab.simulation.run import Advance, silent
 
 __all__ = ["LENGTH", "LIKELIHOOD", "UpdateTrial", "measure_updates", "try_updates"]
 
@@ -92,7 +92,7 @@ def try_updates(settings: UpdateMembershipSettings, advance: Advance | None = No
     >>> trial.successes["likelihood ratio"].auc.value > 0.9 > trial.successes["random"].auc.value
     True
     """
-    told = advance or _silent
+    told = advance or silent
     scene = make_scene(settings.scene)
     told(1, STAGES)
     sigma = noise_sigma(settings.scene) if settings.noise else 0.0
@@ -267,7 +267,3 @@ def _lessons(
             whole = whole.plus(of_query[query])
         lessons.append(whole if one else whole.shortened(left))
     return lessons
-
-
-def _silent(done: int, total: int) -> None:
-    """Tell nobody."""
