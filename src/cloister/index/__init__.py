@@ -1,0 +1,1 @@
+"""Text as terms: analysis, counts of terms in documents, statistics of terms, term weights."""
