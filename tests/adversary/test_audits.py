@@ -19,7 +19,7 @@ from cloister.adversary.mechanism_audits import (
 )
 from cloister.adversary.noise_shares_audit import NoiseSharesAudit
 from cloister.adversary.paper_laplace_audit import PaperLaplaceMessage, PaperLaplaceSum
-from cloister.adversary.paper_shared_noise import PaperSharedCounters, PaperSharedNoise
+from cloister.adversary.paper_shared_noise import PaperSharedCounters
 from cloister.adversary.private_fpdgd_audit import (
     PrivateFpdgdAudit,
     PrivateFpdgdTreeAudit,
@@ -32,6 +32,7 @@ from cloister.federate.private_fpdgd import PrivateFPDGD
 from cloister.privacy.mechanisms import Laplace
 from cloister.privacy.noise_shares import DiscreteGaussianShares
 from cloister.privacy.release import Release
+from cloister.sketch.paper_shared_noise import PaperSharedNoise
 
 QUICK = AuditSettings(n_trials=40_000)
 SOUND = [name for name in SUBJECTS if not name.startswith("paper-")]

@@ -150,7 +150,7 @@ def test_the_demo_ends_with_its_steps(run: Run) -> None:
     assert outcome.code == 0
     steps = outcome.json["steps"]
     names = "clinic rights ranking clicks clients learning privacy secure-sum poisoning forgetting"
-    assert [step["name"] for step in steps] == [*names.split(), "store"]
+    assert [step["name"] for step in steps] == [*names.split(), "sketches", "store"]
     assert all(step["seconds"] >= 0 and step["figures"] for step in steps)
 
 

@@ -14,6 +14,7 @@ from cloister.adversary.mechanism_audits import (
     RandomisedResponseAudit,
 )
 from cloister.adversary.noise_shares_audit import NoiseSharesAudit
+from cloister.adversary.noisy_release_audit import NoisyReleaseAudit
 from cloister.adversary.paper_laplace_audit import PaperLaplaceMessage, PaperLaplaceSum
 from cloister.adversary.paper_shared_noise import PaperSharedCounters
 from cloister.adversary.private_fpdgd_audit import PrivateFpdgdAudit, PrivateFpdgdTreeAudit
@@ -30,6 +31,7 @@ SUBJECTS: Final[Mapping[str, tuple[type[Any], Mapping[str, object]]]] = {
     "noise-shares": (NoiseSharesAudit, {}),
     "private-fpdgd": (PrivateFpdgdAudit, {}),
     "private-fpdgd-tree": (PrivateFpdgdTreeAudit, {}),
+    "noisy-release": (NoisyReleaseAudit, {}),
     "paper-laplace": (PaperLaplaceSum, {}),
     "paper-laplace-whole": (PaperLaplaceSum, {"clip": "whole"}),
     "paper-laplace-message": (PaperLaplaceMessage, {}),

@@ -1,11 +1,6 @@
-"""The counters of CS-F-LTR's term-frequency query, which share one noise value, and their audit.
+"""The audit of CS-F-LTR's counters that share one noise value.
 
-The document's owner answers a query for a term with z counters of its sketch, to all of which it
-adds the same Laplace variable of scale 1/epsilon (CS-F-LTR, eq. 5 and algorithm 2). A further
-occurrence of the term raises the counters where its sign is +1 and lowers them where it is -1. The
-noise cancels in differences between counters: whoever sees the answer is not hindered by it at any
-epsilon. Theorem 1 of that paper holds for one number with the noise (a median, taken by the owner),
-and not for what is sent.
+What is audited is :class:`cloister.sketch.paper_shared_noise.PaperSharedNoise`.
 """
 
 from __future__ import annotations
@@ -18,38 +13,13 @@ from pydantic import Field
 
 from cloister.adversary.audit import Neighbour
 from cloister.core.settings import Settings
-from cloister.privacy.level import Level
-from cloister.privacy.release import Release, UnprotectedRelease
+from cloister.privacy.release import Release
+from cloister.sketch.paper_shared_noise import PaperSharedNoise
+from cloister.sketch.per_query_release import Asked
 
-__all__ = ["PaperSharedCounters", "PaperSharedNoise"]
+__all__ = ["PaperSharedCounters"]
 
 Floats = NDArray[np.float64]
-
-
-class PaperSharedNoise(Settings):
-    """The printed protocol: one Laplace variable for all counters of an answer.
-
-    It protects no answer of two or more counters of different sign from whoever sees it.
-
-    Parameters
-    ----------
-    epsilon
-        What the paper claims of an answer.
-
-    Examples
-    --------
-    >>> noise = PaperSharedNoise(epsilon=0.1)
-    >>> answer = noise.answer(np.array([4.0, -4.0]), 1, rng=np.random.default_rng(1))
-    >>> round(float(answer[0, 0] - answer[0, 1]), 6)
-    8.0
-    """
-
-    epsilon: float = Field(gt=0)
-
-    def answer(self, counters: Floats, n_answers: int, *, rng: np.random.Generator) -> Floats:
-        """Answer with the noisy counters, one row for each answer."""
-        shared: Floats = rng.laplace(0.0, 1 / self.epsilon, (n_answers, 1))
-        return counters + shared
 
 
 class PaperSharedCounters(Settings):
@@ -94,14 +64,11 @@ class PaperSharedCounters(Settings):
 
     def releases(self) -> Sequence[Release]:
         """Return what the ledger records of the answers: as good as unprotected."""
-        answer = UnprotectedRelease(
-            level=Level.TOKEN,
-            n_values=self.n_rows,
-            simulated=True,
-            claimed_epsilon=self.epsilon,
-            note="CS-F-LTR eq. 5: counters that share one noise value; differences are exact",
+        rows = np.arange(self.n_rows)
+        asked = Asked(rows[None], np.zeros(1, np.int64), np.zeros((1, self.n_rows, 1), np.int64))
+        return [PaperSharedNoise(epsilon=self.epsilon).record(asked, simulated=True)] * (
+            self.n_rounds
         )
-        return [answer] * self.n_rounds
 
     def scores(self, neighbour: Neighbour, n_trials: int, *, rng: np.random.Generator) -> Floats:
         """Return the term's count, read off the counters with the noise cancelled."""

@@ -22,7 +22,7 @@ def bench(
         str,
         typer.Argument(
             help="startup, letor, measures, clicks, random, worlds, clinic, pdgd, mechanisms, "
-            "ledger, secure-aggregation, sealed, rules, poisoning, or all."
+            "ledger, secure-aggregation, sealed, rules, poisoning, sketch, or all."
         ),
     ],
     as_json: JsonFlag = False,

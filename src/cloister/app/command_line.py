@@ -22,6 +22,7 @@ from cloister.app import (
     ledger_commands,
     reproduce_command,
     simulate_command,
+    sketch_commands,
 )
 from cloister.app.output import print_json
 
@@ -37,6 +38,7 @@ app = typer.Typer(
 app.add_typer(data_commands.app, name="data")
 app.add_typer(ledger_commands.app, name="ledger")
 app.add_typer(attack_command.app, name="attack")
+app.add_typer(sketch_commands.app, name="sketch")
 app.command("demo")(demo_command.demo)
 app.command("simulate", cls=simulate_command.SimulateCommand)(simulate_command.simulate)
 app.command("forget")(forget_command.forget)

@@ -12,6 +12,7 @@ import numpy as np
 
 from cloister.app.demo_attacks import forget_client, poison
 from cloister.app.demo_privacy import add_up_unseen, learn_privately
+from cloister.app.demo_sketches import search_by_sketch
 from cloister.app.demo_state import DemoState, Step, StepOutcome, run_step
 from cloister.core.random import stream
 from cloister.core.rights import STRANGER
@@ -222,5 +223,6 @@ STEPS: Final = (
     Step("secure-sum", "A sum that shows no single client's part", add_up_unseen),
     Step("poisoning", "Malicious clients, and a rule that finds them", poison),
     Step("forgetting", "A client is forgotten, with a certificate", forget_client),
+    Step("sketches", "Search another's records by a noisy sketch", search_by_sketch),
     Step("store", "Keep the figures", _keep),
 )

@@ -69,7 +69,7 @@ def reproduce(
     name: Annotated[
         str,
         typer.Argument(
-            help="Whose: foltr, click-inference, poisoning, unlearning, membership.",
+            help="Whose: foltr, click-inference, poisoning, unlearning, membership, cs-f-ltr.",
             callback=_known_paper,
             is_eager=True,
         ),

@@ -192,6 +192,9 @@ def _rdp(loss: Loss) -> NDArray[np.float64]:
             event = dp_accounting.GaussianDpEvent(loss.noise)
             if loss.sampling_rate < 1:
                 event = dp_accounting.PoissonSampledDpEvent(loss.sampling_rate, event)
+        case "discrete-gaussian" | "concentrated":
+            # Canonne, Kamath and Steinke 2020, theorem 4: discrete noise diverges no more.
+            return 0.5 * _orders() * (loss.steps / loss.noise) ** 2
         case "laplace":
             event = dp_accounting.LaplaceDpEvent(loss.noise)
         case _:
@@ -240,6 +243,8 @@ def _rdp_of_a_bound(epsilon: float) -> NDArray[np.float64]:
 def _pld_epsilon(merged: _Counted, delta: float, least_step: float) -> float:
     if len(merged) == 1 and merged[0][0].kind == "gaussian" and merged[0][0].sampling_rate == 1:
         return _gaussian_epsilon(merged[0][0].noise, delta)
+    if any(loss.kind == "concentrated" for loss, _ in merged):
+        return math.inf  # nothing but divergences is known
     if any(loss.kind == "bound" and loss.noise > LARGEST_EXPONENT for loss, _ in merged):
         return math.inf  # more than the accountant can hold
     step = _step(merged, least_step)
@@ -271,6 +276,9 @@ def _reach(loss: Loss, count: int) -> float:
     if loss.kind == "gaussian":  # mean (at most) and tails, cut off where they no longer matter
         mean = 0.5 * (1 / loss.noise) ** 2
         return count * loss.sampling_rate * mean + math.sqrt(count) * (mean + 12 / loss.noise)
+    if loss.kind == "discrete-gaussian":
+        shift = loss.steps / loss.noise
+        return count * (0.5 * shift**2 + 12 * shift)
     pure = _pure_epsilon(loss)
     return count * (pure if math.isfinite(pure) else loss.noise)
 
@@ -284,6 +292,10 @@ def _pld(loss: Loss, step: float) -> PrivacyLossDistribution:
         case "gaussian":
             return privacy_loss_distribution.from_gaussian_mechanism(
                 loss.noise, sampling_prob=loss.sampling_rate, **options
+            )
+        case "discrete-gaussian":
+            return privacy_loss_distribution.from_discrete_gaussian_mechanism(
+                loss.noise, sensitivity=loss.steps, **options
             )
         case "laplace":
             return privacy_loss_distribution.from_laplace_mechanism(loss.noise, **options)

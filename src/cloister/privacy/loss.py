@@ -10,7 +10,16 @@ from typing import Literal, NamedTuple
 
 __all__ = ["Loss", "LossKind"]
 
-LossKind = Literal["gaussian", "laplace", "discrete-laplace", "response", "bound", "unbounded"]
+LossKind = Literal[
+    "gaussian",
+    "discrete-gaussian",
+    "concentrated",
+    "laplace",
+    "discrete-laplace",
+    "response",
+    "bound",
+    "unbounded",
+]
 
 
 class Loss(NamedTuple):
@@ -22,10 +31,13 @@ class Loss(NamedTuple):
         Which pair of distributions.
     noise
         ``gaussian`` and ``laplace``: standard deviation, or scale, over sensitivity.
-        ``discrete-laplace``: the scale in steps. ``response``: the chance that the answer is
-        drawn at random. ``bound``: epsilon.
+        ``discrete-gaussian``: the width in steps, for one whole number. ``concentrated``: as if
+        normal noise had this width over sensitivity, by Renyi divergence alone (zCDP with
+        rho = 1 / (2 noise^2)). ``discrete-laplace``: the scale in steps. ``response``: the chance
+        that the answer is drawn at random. ``bound``: epsilon.
     steps
-        ``discrete-laplace``: the sensitivity in steps. ``response``: the number of answers.
+        ``discrete-gaussian``, ``discrete-laplace``: the sensitivity in steps. ``response``: the
+        number of answers.
     sampling_rate
         The chance with which each unit takes part, apart from all others; 1 for all.
     delta

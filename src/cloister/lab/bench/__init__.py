@@ -37,6 +37,7 @@ NAMES: Final = (
     "sealed",
     "rules",
     "poisoning",
+    "sketch",
 )
 
 

@@ -16,7 +16,14 @@ from cloister.lab.reproduce.figure import Figure, Size
 
 __all__ = ["NAMES", "figures_of"]
 
-NAMES: Final = ("foltr", "click-inference", "poisoning", "unlearning", "membership")
+NAMES: Final = (
+    "foltr",
+    "click-inference",
+    "poisoning",
+    "unlearning",
+    "membership",
+    "cs-f-ltr",
+)
 
 
 def figures_of(

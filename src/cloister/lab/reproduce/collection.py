@@ -16,6 +16,9 @@ FOLDERS: Final = {
     "MQ2008": "ltr/mq2008",
     "MSLR sample": "ltr/mslr-web-sample",
     "ClueWeb09": "ltr/clueweb09",
+    "MedQuAD": "text/medquad",
+    "NFCorpus": "text/nfcorpus",
+    "MS MARCO 5k": "text/trecdl-msmarco-5k",
 }
 
 

@@ -1,0 +1,1 @@
+"""Learning to rank across silos: parties keep documents and queries, and train on both."""

@@ -1,0 +1,282 @@
+"""Kernels of the reverse top-K query: gather candidates, estimate their counts, keep the best k."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from cloister.core.kernel import kernel, parallel_kernel
+from cloister.sketch.best_k import is_worse, keep_best, sort_best
+from cloister.sketch.rtk_lists import RtkLists
+
+__all__ = [
+    "MEAN",
+    "MEDIAN",
+    "estimate_given",
+    "left_out_means",
+    "reverse_top",
+    "reverse_top_terms",
+    "robust_centre",
+    "tie_break",
+]
+
+Floats = NDArray[np.float64]
+
+MEDIAN: Final = 0  # the median of the rows; of equal medians the larger clipped mean is better
+MEAN: Final = 1  # Huber's mean of the rows, from the median in three steps
+N_STEPS: Final = 3  # a Huber mean of few rows has settled by then
+TIE_SHARE: Final = 1e-3  # how far the clipped mean may move a median: less than medians differ
+
+
+@kernel
+def reverse_top_terms(
+    lists: RtkLists,
+    shown: int,
+    columns: NDArray[np.uint32],
+    signs: NDArray[np.int8],
+    n_columns: int,
+    n_rows: int,
+    imputed: Floats,
+    least_rows: int,
+    estimator: int,
+    cut: float,
+    slots: NDArray[np.int32],
+    candidates: NDArray[np.int32],
+    rows: Floats,
+    found: NDArray[np.int32],
+    counts: Floats,
+) -> None:
+    """Do `reverse_top` for each term; ``imputed`` is that of every cell and side."""
+    cells, sides = np.empty(n_rows, np.int64), np.empty(n_rows, np.int8)
+    own = np.empty(n_rows)
+    for term in range(len(columns)):
+        for row in range(n_rows):
+            cells[row] = row * n_columns + columns[term, row]
+            sides[row] = signs[term, row] < 0
+            own[row] = imputed[cells[row], sides[row]]
+        reverse_top(
+            lists, shown, cells, sides, own, least_rows, estimator, cut, slots, candidates, rows,
+            found[term], counts[term],
+        )  # fmt: skip
+
+
+@kernel
+def reverse_top(
+    lists: RtkLists,
+    shown: int,
+    cells: NDArray[np.int64],
+    sides: NDArray[np.int8],
+    imputed: Floats,
+    least_rows: int,
+    estimator: int,
+    cut: float,
+    slots: NDArray[np.int32],
+    candidates: NDArray[np.int32],
+    rows: Floats,
+    found: NDArray[np.int32],
+    counts: Floats,
+) -> int:
+    """Write the best documents of one term, best first; return how many there are.
+
+    ``slots`` has an entry for every document, all 0 before and after. In between it is the number
+    of lists that have the document, and for candidates -1 less their place in ``candidates`` and
+    ``rows``, which are scratch for as many as the lists read can hold; ``rows`` has a column more,
+    for the estimate. ``found`` and ``counts`` have k places; those that stay empty get -1 and 0.
+    """
+    ids, values, sizes, _ = lists
+    for row in range(len(cells)):
+        cell, side = cells[row], sides[row]
+        for document in ids[cell, side, : min(sizes[cell, side], shown)]:
+            slots[np.uint32(document)] += 1
+    n = 0
+    least = max(least_rows, 2)
+    for row in range(len(cells)):
+        cell, side = cells[row], sides[row]
+        listed = ids[cell, side, : min(sizes[cell, side], shown)]
+        for i in range(len(listed)):
+            slot = slots[np.uint32(listed[i])]
+            if slot >= least:
+                slot = -1 - n
+                n = _admit(listed[i], n, imputed, slots, candidates, rows)
+            if slot < 0:
+                rows[-1 - slot, row] = values[cell, side, i]
+    ordered = np.empty(len(cells))
+    n_found = 0
+    for slot in range(n):
+        centre = robust_centre(rows[slot, : len(cells)], ordered, estimator, cut)
+        rows[slot, -1] = centre
+        if estimator == MEDIAN:
+            centre += tie_break(rows[slot, : len(cells)], centre, cut)
+        n_found = keep_best(found, counts, n_found, candidates[slot], centre)
+    if least_rows <= 1:
+        n_found = _add_single(
+            lists, shown, cells, sides, imputed, estimator, cut, slots, candidates, rows, n,
+            found, counts, n_found,
+        )  # fmt: skip
+    sort_best(found, counts, n_found)
+    for i in range(n_found):
+        counts[i] = rows[-1 - slots[found[i]], -1]
+    found[n_found:] = -1
+    counts[n_found:] = 0.0
+    for row in range(len(cells)):
+        cell, side = cells[row], sides[row]
+        for document in ids[cell, side, : min(sizes[cell, side], shown)]:
+            slots[np.uint32(document)] = 0
+    return n_found
+
+
+@kernel
+def _admit(
+    document: int,
+    n: int,
+    imputed: Floats,
+    slots: NDArray[np.int32],
+    candidates: NDArray[np.int32],
+    rows: Floats,
+) -> int:
+    """Make a document a candidate, in whose rows nothing is known yet."""
+    slots[document] = -1 - n
+    candidates[n] = document
+    for row in range(len(imputed)):
+        rows[n, row] = imputed[row]
+    return n + 1
+
+
+@kernel
+def _add_single(
+    lists: RtkLists,
+    shown: int,
+    cells: NDArray[np.int64],
+    sides: NDArray[np.int8],
+    imputed: Floats,
+    estimator: int,
+    cut: float,
+    slots: NDArray[np.int32],
+    candidates: NDArray[np.int32],
+    rows: Floats,
+    n: int,
+    found: NDArray[np.int32],
+    counts: Floats,
+    n_found: int,
+) -> int:
+    """Go through the documents that only one list has.
+
+    They are most of all, but equal values in one list have equal scores, and values fall: a list
+    is left where its scores fall below the worst of k.
+    """
+    ids, values, sizes, _ = lists
+    ordered, alone = np.empty(len(cells)), np.empty(len(cells))
+    for row in range(len(cells)):
+        cell, side = cells[row], sides[row]
+        centre = score = 0.0
+        scored = False
+        for i in range(min(sizes[cell, side], shown)):
+            if not scored or values[cell, side, i] != values[cell, side, i - 1]:
+                alone[:] = imputed
+                alone[row] = values[cell, side, i]
+                centre = score = robust_centre(alone, ordered, estimator, cut)
+                if estimator == MEDIAN:
+                    score += tie_break(alone, centre, cut)
+                scored = True
+                if n_found == len(found) and score < counts[0]:
+                    break
+            document = ids[cell, side, i]
+            if slots[document] != 1:
+                continue
+            if n_found < len(found) or is_worse(found[0], counts[0], document, score):
+                n = _admit(document, n, imputed, slots, candidates, rows)
+                rows[n - 1, -1] = centre
+                n_found = keep_best(found, counts, n_found, document, score)
+    return n_found
+
+
+@kernel
+def robust_centre(row: Floats, ordered: Floats, estimator: int, cut: float) -> float:
+    """Return the estimate from all rows: their median, or Huber's mean; ``ordered`` is scratch."""
+    n = len(row)
+    for i in range(n):  # insertion without branches: the larger of two is carried on
+        value = row[i]
+        for place in range(i):
+            smaller = min(ordered[place], value)
+            value = max(ordered[place], value)
+            ordered[place] = smaller
+        ordered[i] = value
+    centre: float = 0.5 * (ordered[n // 2] + ordered[(n - 1) // 2])
+    if estimator == MEAN:
+        for _ in range(N_STEPS):
+            centre += _clipped_mean(row, centre, cut)
+    return centre
+
+
+@kernel
+def tie_break(row: Floats, centre: float, cut: float) -> float:
+    """Return what a median's score is moved by, so that equal medians get an order."""
+    return TIE_SHARE * _clipped_mean(row, centre, cut) / cut
+
+
+@kernel
+def _clipped_mean(row: Floats, centre: float, cut: float) -> float:
+    total = 0.0
+    for value in row:
+        total += min(max(value - centre, -cut), cut)
+    return total / len(row)
+
+
+@parallel_kernel
+def left_out_means(
+    values: NDArray[np.int16], sizes: NDArray[np.int32], shown: int, n_documents: int
+) -> Floats:
+    """Return, for each list, the mean value of the documents that it does not show.
+
+    Random signs make a cell's sum over documents about zero, exact or with noise, so what is not
+    shown sums to minus what is.
+    """
+    means = np.zeros(sizes.shape)
+    for cell in numba.prange(len(sizes)):
+        for side in range(2):
+            n_shown = min(sizes[cell, side], shown)
+            total = 0.0
+            for i in range(n_shown):
+                total += values[cell, side, i]
+            if n_documents > n_shown:
+                means[cell, side] = -total / (n_documents - n_shown)
+    return means
+
+
+@kernel
+def estimate_given(
+    lists: RtkLists,
+    shown: int,
+    cells: NDArray[np.int64],
+    sides: NDArray[np.int8],
+    imputed: Floats,
+    estimator: int,
+    cut: float,
+    slots: NDArray[np.int32],
+    documents: NDArray[np.int64],
+    out: Floats,
+) -> None:
+    """Write the estimates of one term for given documents, which may repeat.
+
+    ``slots`` has an entry for every document, all 0 before and after.
+    """
+    ids, values, sizes, _ = lists
+    rows = np.empty((len(documents), len(cells)))
+    for i in range(len(documents)):
+        slots[documents[i]] = i + 1  # where one repeats, the last counts for all
+        for row in range(len(cells)):
+            rows[i, row] = imputed[row]
+    for row in range(len(cells)):
+        cell, side = cells[row], sides[row]
+        for i in range(min(sizes[cell, side], shown)):
+            slot = slots[ids[cell, side, i]] - 1
+            if slot >= 0:
+                rows[slot, row] = values[cell, side, i]
+    ordered = np.empty(len(cells))
+    for i in range(len(documents)):
+        out[i] = robust_centre(rows[slots[documents[i]] - 1], ordered, estimator, cut)
+    for document in documents:
+        slots[document] = 0

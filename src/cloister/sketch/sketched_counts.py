@@ -1,0 +1,109 @@
+"""Term statistics and counts read from a noisy release, in the place of exact ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cloister.core.errors import DataError
+from cloister.sketch.count_sketch import CountSketch
+from cloister.sketch.keyed_hash import HashKey
+from cloister.sketch.noisy_release import NoisyRelease
+from cloister.sketch.rtk_query import ReverseTop, RtkQuery
+
+__all__ = ["SketchedCounts"]
+
+Floats = NDArray[np.float64]
+
+
+class SketchedCounts:
+    """A `TermSource` of what another party has released; whoever reads it tells nobody anything.
+
+    All numbers are estimates: noise and collisions are in them. They are cut to what is possible:
+    lengths to at least 1, document frequencies to 0 to the number of documents, counts and
+    collection frequencies to at least 0. Reading is post-processing: it costs nothing, however
+    often. One object serves one thread.
+
+    Parameters
+    ----------
+    release
+        What the other party released.
+    key
+        The key with which it was hashed.
+
+    Examples
+    --------
+    >>> from cloister.index.term_counts import count_terms
+    >>> from cloister.privacy.mechanisms.aes_noise import SeededWords
+    >>> from cloister.sketch.noisy_release import NoisyReleaseSettings, make_release
+    >>> counts = count_terms(["cough " * 80, "fever " * 60, "rash cough " * 5])
+    >>> settings = NoisyReleaseSettings(n_rows=3, n_columns=50, cell_size=3, epsilon=8.0,
+    ...                                 statistics_columns=64)
+    >>> key = HashKey(bytes(32))
+    >>> source = SketchedCounts(make_release(counts, key, settings, words=SeededWords(1)), key)
+    >>> source.top("cough", k=1).documents
+    array([[0]], dtype=int32)
+    >>> bool(abs(source.term_counts(["cough"], np.array([0]))[0, 0] - 80) < 10)
+    True
+    """
+
+    def __init__(self, release: NoisyRelease, key: HashKey) -> None:
+        if key.fingerprint != release.key_fingerprint:
+            raise DataError(
+                f"hashed with key {release.key_fingerprint}, not with {key.fingerprint}",
+                where="key",
+                remedy="read it with the key that the parties agreed on",
+            )
+        self.release = release
+        self.key = key
+        self._query = RtkQuery(
+            release.lists,
+            release.settings.shape,
+            release.n_documents,
+            sigma=release.cell_sigma,
+        )
+
+    @property
+    def n_documents(self) -> int:
+        """Number of documents."""
+        return self.release.n_documents
+
+    @cached_property
+    def lengths(self) -> Floats:
+        """Estimated number of tokens of each document, at least 1."""
+        return np.maximum(self.release.lengths, 1).astype(np.float64)
+
+    @cached_property
+    def n_tokens(self) -> float:
+        """Estimated number of tokens of all documents together, at least 1.
+
+        The sum of the noisy lengths as they are: noise that would be cut does not add up to a bias.
+        """
+        return max(1.0, float(self.release.lengths.sum(dtype=np.int64)))
+
+    def document_frequencies(self, terms: Sequence[str]) -> Floats:
+        """Return in about how many documents each term occurs."""
+        found = self._estimates(self.release.document_frequencies, terms)
+        return np.minimum(found, float(self.n_documents))
+
+    def collection_frequencies(self, terms: Sequence[str]) -> Floats:
+        """Return about how often each term occurs in all documents together."""
+        return self._estimates(self.release.collection_frequencies, terms)
+
+    def term_counts(self, terms: Sequence[str], documents: NDArray[np.integer[Any]]) -> Floats:
+        """Return about how often each term (row) occurs in each document (column)."""
+        hashed = self.key.hash_terms(terms, self.release.settings.shape)
+        return np.maximum(self._query.term_counts(hashed, documents), 0.0)
+
+    def top(self, term: str, k: int = 150) -> ReverseTop:
+        """Return the k documents in which a term seems most frequent, best first."""
+        return self._query.top(self.key.hash_terms([term], self.release.settings.shape), k)
+
+    def _estimates(self, table: NDArray[np.int32], terms: Sequence[str]) -> Floats:
+        shape = self.release.settings.statistics_shape
+        sketch = CountSketch(shape, self.key.fingerprint, table.astype(np.int64))
+        return np.maximum(sketch.estimate(self.key.hash_terms(terms, shape)), 0.0)

@@ -1,0 +1,211 @@
+"""The noisy release: its noise, its cost, its record, and that lists follow from noisy cells."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution as distribution
+
+from cloister.core.errors import BudgetExceeded, Damaged
+from cloister.index.term_counts import TermCounts, count_terms
+from cloister.privacy.accounting import composed_epsilon, losses_of
+from cloister.privacy.ledger.ledger import Ledger
+from cloister.privacy.ledger.limits import Limit
+from cloister.privacy.level import Level
+from cloister.privacy.loss import Loss
+from cloister.privacy.mechanisms.aes_noise import SeededWords, add_noise
+from cloister.privacy.mechanisms.noise_table import noise_table
+from cloister.privacy.release import NoisyTable, NoisyTablesRelease, read_release
+from cloister.sketch.cell_counts import row_cells
+from cloister.sketch.document_cutting import cut_documents
+from cloister.sketch.keyed_hash import HashKey
+from cloister.sketch.noisy_release import (
+    NoisyRelease,
+    NoisyReleaseSettings,
+    make_release,
+)
+from cloister.sketch.release_noise import planned_release
+from cloister.sketch.release_trials import noisy_trials
+
+KEY = HashKey(bytes(range(32)))
+TEXTS = ["cough cough fever", "fever rash", "asthma " * 9, "cough", ""] * 8
+
+
+def small(**changes: object) -> NoisyReleaseSettings:
+    given = {"n_rows": 3, "n_columns": 20, "cell_size": 10, "epsilon": 2.0,
+             "statistics_columns": 32, "max_length": 12}  # fmt: skip
+    return NoisyReleaseSettings(**(given | changes))  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def counts() -> TermCounts:
+    return count_terms(TEXTS)
+
+
+def test_lists_are_the_top_of_the_noisy_cells(counts: TermCounts) -> None:
+    settings = small()
+    release = make_release(counts, KEY, settings, words=SeededWords(7))
+    hashed = KEY.hash_terms(counts.vocabulary, settings.shape)
+    for row in range(3):
+        cells = row_cells(counts, hashed, row)
+        table = noise_table("discrete-gaussian", release.cell_sigma)
+        add_noise(cells, table, SeededWords(7), purpose=16 + row)
+        for column in range(20):
+            for side, sign in enumerate((1, -1)):
+                values = sign * cells[column].astype(int)
+                best = np.lexsort((np.arange(40), -values))[:10]
+                cell = row * 20 + column
+                assert release.lists.ids[cell, side].tolist() == best.tolist()
+                assert release.lists.values[cell, side].tolist() == values[best].tolist()
+
+
+@pytest.mark.parametrize(("n_rows", "epsilon"), [(1, 8.0), (3, 2.0), (30, 1.0)])
+def test_the_whole_release_costs_what_was_asked_and_not_much_less(
+    n_rows: int, epsilon: float
+) -> None:
+    release = planned_release(small(n_rows=n_rows, epsilon=epsilon), n_documents=40)
+    total = None
+    for table in release.tables:
+        one = distribution.from_discrete_gaussian_mechanism(
+            table.sigma, value_discretization_interval=1e-4, pessimistic_estimate=False
+        )
+        many = one.self_compose(table.n_moved) if table.n_moved > 1 else one
+        total = many if total is None else total.compose(many)
+    assert total is not None
+    optimistic = total.get_epsilon_for_delta(1e-6)
+    assert optimistic <= epsilon + 1e-9
+    assert optimistic > 0.97 * epsilon
+
+
+def literal_delta(sigmas: list[float], epsilon: float) -> float:
+    """Sum max(0, P - e^epsilon Q) over all outputs of a few variables, each shifted by one."""
+    x = np.arange(-60, 61)
+    p = q = np.ones(1)
+    for sigma in sigmas:
+        weights = np.exp(-0.5 * (x / sigma) ** 2)
+        shifted = np.exp(-0.5 * ((x - 1) / sigma) ** 2)
+        p = np.outer(p, weights / weights.sum()).ravel()
+        q = np.outer(q, shifted / shifted.sum()).ravel()
+    return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
+
+
+@pytest.mark.parametrize("sigmas", [[0.7], [1.2, 1.2], [0.95, 0.95, 5.0]])
+def test_narrow_discrete_noise_is_accounted_for_as_direct_sums_say(sigmas: list[float]) -> None:
+    losses: dict[Loss, int] = {}
+    for sigma in sigmas:
+        loss = Loss("discrete-gaussian", sigma)
+        losses[loss] = losses.get(loss, 0) + 1
+    epsilon = composed_epsilon(losses, 1e-6).epsilon
+    assert literal_delta(sigmas, epsilon) <= 1e-6
+    assert literal_delta(sigmas, epsilon - 2e-3) > 1e-6 * 0.999
+
+
+def test_groups_and_replaced_tokens_are_never_said_to_cost_less_than_they_do() -> None:
+    table = NoisyTable(name="cells", sigma=5.0, n_moved=1)
+    release = NoisyTablesRelease(
+        level=Level.TOKEN, tables=(table,), group_sizes={Level.DOCUMENT: 3}
+    )
+    replaced = NoisyTablesRelease(level=Level.TOKEN, tables=(table,), neighbours="replace")
+    for one, level, steps in ((release, Level.DOCUMENT, 3), (replaced, Level.TOKEN, 2)):
+        exact = distribution.from_discrete_gaussian_mechanism(
+            5.0, sensitivity=steps, pessimistic_estimate=False
+        ).get_epsilon_for_delta(1e-6)
+        assert composed_epsilon(losses_of([one], level), 1e-6).epsilon >= exact - 1e-4
+    assert read_release(release.canonical()) == release
+
+
+def test_exact_lengths_cost_twice_the_noise(counts: TermCounts) -> None:
+    noisy, exact = small(), small(lengths="exact")
+    release = make_release(counts, KEY, exact, words=SeededWords(1))
+    assert (release.lengths == counts.lengths).all()
+    assert release.release.neighbours == "replace"
+    assert release.epsilon() <= 2.0
+    sigma = planned_release(noisy, n_documents=40).tables[0].sigma
+    assert release.cell_sigma > 1.9 * sigma
+
+
+def test_a_document_costs_as_many_tokens_as_it_may_have(counts: TermCounts) -> None:
+    release = make_release(counts, KEY, small(max_length=5), words=SeededWords(1))
+    document = release.epsilon(level=Level.DOCUMENT)
+    assert release.epsilon() < document < math.inf
+    unlimited = make_release(counts, KEY, small(max_length=None), words=SeededWords(1))
+    assert unlimited.epsilon(level=Level.DOCUMENT) == math.inf
+
+
+def test_cutting_depends_on_the_document_alone(counts: TermCounts) -> None:
+    cut = cut_documents(counts, 2, KEY)
+    assert (cut.lengths == np.minimum(counts.lengths, 2)).all()
+    alone = cut_documents(count_terms(TEXTS[:1]), 2, KEY)
+    for term in ("cough", "fever"):
+        together = cut.term_counts([term], np.array([0]))
+        assert together == alone.term_counts([term], np.array([0]))
+
+
+def test_noise_on_every_part_has_its_stated_width(counts: TermCounts) -> None:
+    trials = noisy_trials(counts, KEY, small(), n_trials=3000, words=SeededWords(3))
+    sigma = {table.name: table.sigma for table in trials.release.tables}
+    for name in ("cells", "lengths", "document frequencies", "collection frequencies"):
+        values = getattr(trials, name.replace(" ", "_")).astype(float)
+        assert values.std(axis=0).mean() == pytest.approx(sigma[name], rel=0.02)
+    assert trials.lengths.mean(axis=0) == pytest.approx(counts.lengths, abs=5 * 30 / 3000**0.5)
+    flat = trials.cells.reshape(3000, -1)[:, :50].astype(float)
+    correlation = np.corrcoef(flat, rowvar=False)[~np.eye(50, dtype=bool)]
+    assert np.abs(correlation).max() < 0.12  # 6 / sqrt(3000): every cell has noise of its own
+
+
+def test_results_do_not_depend_on_the_number_of_threads(counts: TermCounts) -> None:
+    before = numba.get_num_threads()
+    try:
+        contents = []
+        for n_threads in (1, before):
+            numba.set_num_threads(n_threads)
+            contents.append(make_release(counts, KEY, small(), words=SeededWords(9)).to_bytes())
+    finally:
+        numba.set_num_threads(before)
+    assert contents[0] == contents[1]
+
+
+def test_a_file_brings_back_the_release_and_holds_no_key(
+    counts: TermCounts, tmp_path: Path
+) -> None:
+    release = make_release(counts, KEY, small())
+    assert not release.simulated
+    release.save(tmp_path / "a.sketch")
+    content = (tmp_path / "a.sketch").read_bytes()
+    assert content == release.to_bytes()
+    assert KEY.secret_bytes() not in content
+    for loaded in (NoisyRelease.load(tmp_path / "a.sketch"), NoisyRelease.from_bytes(content)):
+        assert loaded.to_bytes() == content
+        assert loaded.settings == release.settings
+        assert loaded.release == release.release
+    damaged = bytearray(content)
+    damaged[-1] ^= 1
+    with pytest.raises(Damaged):
+        NoisyRelease.from_bytes(bytes(damaged))
+
+
+def test_a_changed_corpus_is_a_new_release_and_over_the_limit_is_refused(
+    counts: TermCounts, tmp_path: Path
+) -> None:
+    first = make_release(counts, KEY, small())
+    second = make_release(count_terms([*TEXTS, "cough"]), KEY, small())
+    label = {"party_id": "clinic-a", "recipient": "clinic-b", "purpose": "sketches"}
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        ledger.set_limit(
+            "clinic-a", Limit(epsilon=2.5, delta=1e-6, level=Level.TOKEN), purpose="test"
+        )
+        receipt = first.record(ledger, **label)
+        assert receipt.number == 2
+        spent = ledger.cost("clinic-a", delta=1e-6, level="token").epsilon
+        assert spent == pytest.approx(2.0, rel=0.01)
+        with pytest.raises(BudgetExceeded):
+            second.record(ledger, **label)
+        ledger.set_limit(
+            "clinic-a", Limit(epsilon=4.0, delta=1e-6, level=Level.TOKEN), purpose="test"
+        )
+        second.record(ledger, **label)
+        assert 2.5 < ledger.cost("clinic-a", delta=1e-6, level="token").epsilon <= 4.0

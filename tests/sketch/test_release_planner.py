@@ -1,0 +1,61 @@
+"""The planner keeps to its budget, and its predictions are what comes out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cloister.core.errors import SettingsError
+from cloister.index.term_counts import count_terms
+from cloister.privacy.mechanisms.aes_noise import SeededWords
+from cloister.sketch.keyed_hash import HashKey
+from cloister.sketch.noisy_release import make_release
+from cloister.sketch.release_planner import PlanFacts, dense_bytes, plan_release
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    epsilon=st.sampled_from([1.0, 8.0]),
+    documents=st.integers(1, 10**6),
+    memory=st.integers(10**5, 10**9),
+    k=st.integers(1, 500),
+)
+def test_a_plan_fits_its_memory_or_says_that_none_does(
+    epsilon: float, documents: int, memory: int, k: int
+) -> None:
+    facts = PlanFacts(epsilon=epsilon, documents=documents, memory_bytes=memory, k=k)
+    try:
+        plan = plan_release(facts)
+    except SettingsError:
+        assert memory < 12 * (5 * k + 1) + 4 * documents + 0.02 * memory + 2000
+        return
+    assert plan.size_bytes <= memory
+    assert plan.settings.cell_size == min(5 * k, documents)
+
+
+def test_a_release_has_the_size_and_noise_that_were_planned() -> None:
+    facts = PlanFacts(epsilon=2.0, documents=40, mean_length=3, memory_bytes=200_000, k=4)
+    plan = plan_release(facts)
+    counts = count_terms(["cough fever rash"] * 40)
+    release = make_release(counts, HashKey(bytes(32)), plan.settings, words=SeededWords(1))
+    assert release.size_bytes == plan.size_bytes
+    assert release.cell_sigma == plan.sigma
+    assert release.epsilon() <= 2.0
+
+
+def test_more_epsilon_or_memory_means_less_error() -> None:
+    memory = dense_bytes(36_400) // 8
+    errors = [
+        plan_release(PlanFacts(epsilon=e, documents=36_400, memory_bytes=memory)).error
+        for e in (1.0, 2.0, 4.0, 8.0)
+    ]
+    assert np.all(np.diff(errors) < 0)
+    half = plan_release(PlanFacts(epsilon=8.0, documents=36_400, memory_bytes=memory // 2)).error
+    assert half > errors[-1]
+
+
+def test_too_little_memory_is_refused_with_what_would_do() -> None:
+    with pytest.raises(SettingsError, match="at least"):
+        plan_release(PlanFacts(epsilon=1.0, documents=10**6, memory_bytes=10_000))
