@@ -314,7 +314,7 @@ def test_a_smaller_heap_is_a_prefix_of_a_larger_one() -> None:
 def test_figure_4_is_drawn_for_what_was_measured() -> None:
     figure = quick()["figure-4"]
     assert figure.pictures is not None
-    found = evidence("Zipf corpus", [rtk_figures(), rtk_figures()])
+    found = evidence("Zipf corpus", [rtk_figures()] * 3)  # a mean of equals may be off them
     pictures = figure.pictures(found)
     assert list(pictures) == ["zipf-corpus.png"]
     assert pictures["zipf-corpus.png"].startswith(b"\x89PNG")

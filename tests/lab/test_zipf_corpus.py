@@ -32,9 +32,18 @@ def test_without_bursts_terms_occur_as_zipf_says() -> None:
     assert abs(score - 2999) < 6 * np.sqrt(2 * 2999)
 
 
+def test_tokens_follow_zipf_whatever_the_bursts() -> None:
+    shares = []
+    for share in (0.0, 1.0):
+        counts = make_corpus(SMALL.model_copy(update={"burst_share": share})).counts
+        found = counts.collection_frequencies(counts.vocabulary)
+        shares.append([found[low:high].sum() / found.sum() for low, high in ((0, 10), (10, 300))])
+    np.testing.assert_allclose(shares[0], shares[1], rtol=0.05)
+
+
 def test_bursts_make_rarer_terms_repeat_within_documents() -> None:
     repeats = []
-    for share in (0.0, 0.3):
+    for share in (0.0, 1.0):
         counts = make_corpus(SMALL.model_copy(update={"burst_share": share})).counts
         repeats.append(counts.counts[counts.terms >= 500].mean())
     assert repeats[1] > 1.3 * repeats[0]

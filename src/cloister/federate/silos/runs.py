@@ -1,13 +1,9 @@
 """The four ways in which parties learn a ranker: Local, Local+, Global and CS-F-LTR.
 
-======================  ============================  =============================================
-run                     learns from                   what crosses a boundary
-======================  ============================  =============================================
-``local``               own rows                      nothing
-``local-plus``          own and augmented rows        each party's sketch release, once
-``global``              all parties' own rows         parameters (or trees), again and again
-``cs-f-ltr``            own and augmented rows of all  both
-======================  ============================  =============================================
+- ``local`` learns from the party's own rows; nothing crosses a boundary.
+- ``local-plus`` learns from own and augmented rows; each party's sketch release crosses, once.
+- ``global`` learns from all parties' own rows; parameters (or trees) cross again and again.
+- ``cs-f-ltr`` learns from own and augmented rows of all; both cross.
 
 The release of sketches has its own guarantee, which :mod:`cloister.sketch.noisy_release` states.
 Parameters and trees have none: they are functions of labelled rows, handed on exactly. A tree even

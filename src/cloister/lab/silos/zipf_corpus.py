@@ -4,13 +4,16 @@ How a document is made:
 
 - Its length is log-normal, cut at a tenth and at five times the mean; the spread (0.5) is that of
   the logarithm.
-- Most of its tokens are drawn from a background in which the term of rank r has a chance in
-  proportion to r^-exponent (Zipf).
-- The others are topical, which makes counts bursty: a document has ``burst_terms`` topical terms
-  of its own, and a topical token is the i-th of them with a chance in proportion to 1/i. Topical
-  terms are drawn with chances in proportion to r^-0.6 from all but the hundred most frequent
-  terms, which are about nothing. Without them a term would hardly ever occur twice in a document
-  unless it occurs in most, and a "top 150" by count would be a draw among equals.
+- It is about ``burst_terms`` terms, drawn by Zipf's law: the term of rank r with a chance in
+  proportion to r^-exponent. A topical token is the i-th of them with a chance in proportion to
+  1/i. This makes counts bursty: a term that occurs in a document occurs there again and again.
+- A share of ``1 - burst_share`` of its tokens is about nothing: each is drawn by Zipf's law for
+  itself.
+
+So all tokens follow Zipf's law, whatever the burstiness. With ``burst_share`` 1 a document of 1,000
+tokens has some 39 distinct terms: far more bursty than text. With 0.3 it has some 330, as text
+has; but then half of all query terms occur once or twice in their 150th document, or in no 150
+documents at all, and a "top 150" by count is a draw among equals that no noise leaves standing.
 
 Each document has a random stream of its own: one seed gives the same corpus for any number of
 threads.
@@ -38,8 +41,6 @@ __all__ = ["ZipfCorpus", "ZipfCorpusSettings", "make_corpus"]
 
 LENGTH_SPREAD: Final = 0.5  # standard deviation of the logarithm of a length
 SHORTEST, LONGEST = 0.1, 5.0  # of the mean length
-BURST_EXPONENT: Final = 0.6
-ABOUT_NOTHING: Final = 100  # most frequent terms, which are never topical
 _PURPOSE: Final = 0x5A495046  # of the documents' streams: "ZIPF"
 
 Integers = NDArray[np.int64]
@@ -53,9 +54,9 @@ class ZipfCorpusSettings(Settings):
     documents, mean_length, vocabulary
         Sizes. The mean of the lengths comes out within a few hundredths of ``mean_length``.
     exponent
-        How fast the background's chances fall with a term's rank.
+        How fast chances fall with a term's rank.
     burst_share
-        Share of a document's tokens that are topical; 0 for none.
+        Share of a document's tokens that are topical: 1 for all, 0 for none.
     burst_terms
         How many topical terms a document has (some may coincide).
     """
@@ -64,7 +65,7 @@ class ZipfCorpusSettings(Settings):
     mean_length: int = Field(default=1_000, ge=1, le=100_000)
     vocabulary: int = Field(default=100_000, ge=1, le=1 << 30)
     exponent: float = Field(default=1.07, ge=0, le=4)
-    burst_share: float = Field(default=0.3, ge=0, le=1)
+    burst_share: float = Field(default=1.0, ge=0, le=1)
     burst_terms: int = Field(default=50, ge=1, le=10_000)
     seed: int = Field(default=1, ge=0, lt=1 << 64)
 
@@ -153,14 +154,12 @@ def make_corpus(settings: ZipfCorpusSettings | None = None) -> ZipfCorpus:
     tokens = np.empty(places[-1], np.int32)
     repeats = np.empty(places[-1], np.int32)
     sizes = np.empty(settings.documents, np.int64)
-    background, topical = _chances(settings)
     _write_documents(
         np.uint64(settings.seed),
         places,
         (lengths * settings.burst_share).astype(np.int64),
         settings.burst_terms,
-        *_alias_table(background),
-        *_alias_table(topical),
+        *_alias_table(_chances(settings)),
         *_alias_table(1 / np.arange(1, settings.burst_terms + 1)),
         tokens,
         repeats,
@@ -183,12 +182,9 @@ def _lengths(settings: ZipfCorpusSettings) -> Integers:
     return np.asarray(np.clip(drawn, lowest, settings.longest), np.int64)
 
 
-def _chances(settings: ZipfCorpusSettings) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return weights of all terms: of the background and as topical terms."""
+def _chances(settings: ZipfCorpusSettings) -> NDArray[np.float64]:
     ranks = np.arange(1, settings.vocabulary + 1, dtype=np.float64)
-    topical = ranks**-BURST_EXPONENT
-    topical[: min(ABOUT_NOTHING, settings.vocabulary - 1)] = 0
-    return ranks**-settings.exponent, topical
+    return np.asarray(ranks**-settings.exponent)
 
 
 def _alias_table(weights: NDArray[np.float64]) -> tuple[NDArray[np.uint32], NDArray[np.int32]]:
@@ -237,10 +233,8 @@ def _write_documents(
     places: Integers,
     n_topical: Integers,
     n_topics: int,
-    background_thresholds: NDArray[np.uint32],
-    background_aliases: NDArray[np.int32],
-    topical_thresholds: NDArray[np.uint32],
-    topical_aliases: NDArray[np.int32],
+    term_thresholds: NDArray[np.uint32],
+    term_aliases: NDArray[np.int32],
     topic_thresholds: NDArray[np.uint32],
     topic_aliases: NDArray[np.int32],
     tokens: NDArray[np.int32],
@@ -254,10 +248,10 @@ def _write_documents(
         begin, end = places[document], places[document + 1]
         topics = np.empty(n_topics, np.int32)
         for i in range(n_topics):
-            topics[i] = _draw(state, topical_thresholds, topical_aliases)
+            topics[i] = _draw(state, term_thresholds, term_aliases)
         first_topical = end - n_topical[document]
         for i in range(begin, first_topical):
-            tokens[i] = _draw(state, background_thresholds, background_aliases)
+            tokens[i] = _draw(state, term_thresholds, term_aliases)
         for i in range(first_topical, end):
             tokens[i] = topics[_draw(state, topic_thresholds, topic_aliases)]
         ordered = np.sort(tokens[begin:end])

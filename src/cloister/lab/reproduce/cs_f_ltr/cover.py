@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from cloister.lab.reproduce.claim import Above, Claim
-from cloister.lab.reproduce.collection import Collections
+from cloister.lab.reproduce.collection import Collection, Collections
 from cloister.lab.reproduce.comparing import alone, versus
 from cloister.lab.reproduce.cs_f_ltr.cover_trial import (
     PAPER,
@@ -30,7 +30,12 @@ AIMS: Final[dict[float | None, float]] = {None: 0.99, 8.0: 0.98, 4.0: 0.95, 2.0:
 
 def cover(size: Size, data: Collections) -> Figure:
     """Return the cover rates."""
-    parts = tuple(_study(one, size) for one in corpora(size, data))
+    searched = corpora(size, data)
+    bursty = searched[0].collection
+    text_like = Collection(f"{bursty.name}, bursty as text", f"{bursty.address}&burst_share=0.3")
+    parts = tuple(
+        _study(one, size) for one in (*searched, searched[0]._replace(collection=text_like))
+    )
     return Figure(
         "cover-rate",
         "Share of the true top 150 that a noisy release finds",

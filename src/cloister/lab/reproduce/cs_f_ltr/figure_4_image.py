@@ -67,13 +67,15 @@ def _draw(
             for system in (system_at(variant, parameter, value) for value in values)
         ]
         means = np.array([one.mean() for one in found])
-        reach = [
-            [mean - one.min() for mean, one in zip(means, found, strict=True)],
-            [one.max() - mean for mean, one in zip(means, found, strict=True)],
-        ]
+        reach = np.array(
+            [
+                means - np.array([one.min() for one in found]),
+                np.array([one.max() for one in found]) - means,
+            ]
+        )
         places = np.arange(len(values))
         axes.errorbar(
-            places, means, yerr=np.array(reach), color=colour, linestyle=dash, marker=marker,
+            places, means, yerr=np.maximum(reach, 0.0), color=colour, linestyle=dash, marker=marker,
             markersize=4, linewidth=1.3, capsize=2, label=variant,
         )  # fmt: skip
         axes.set_xticks(places, [f"{value:g}" for value in values])
