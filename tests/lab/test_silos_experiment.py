@@ -11,6 +11,7 @@ from cloister.lab.silos.experiment import (
     Figures,
     compare_systems,
     measure_silos,
+    n_passes,
     narrowed,
 )
 from cloister.lab.silos.rows import make_rows
@@ -22,7 +23,7 @@ PARTIES = tuple(f"party-{letter}" for letter in "abcd")
 
 
 def tiny(**fields: object) -> SilosSettings:
-    given = {"counts": "exact", "epochs": 3, "alone_epochs": 6, "n_others": 10, **fields}
+    given = {"counts": "exact", "epochs": 3, "n_others": 10, **fields}
     return SilosSettings(collection="clinic", data=TINY, **given)
 
 
@@ -42,7 +43,7 @@ def test_every_system_has_every_figure_of_every_party(figures: Figures) -> None:
 
 
 def test_a_federated_ranker_is_the_same_for_all_parties(figures: Figures) -> None:
-    for system in ("global", "cs-f-ltr"):
+    for system in ("global", "cs-f-ltr", "cs-f-ltr-tuned"):
         assert len({figures[system][f"ndcg@10 {party}"] for party in PARTIES}) == 1
 
 
@@ -72,10 +73,27 @@ def test_the_trained_rankers_beat_chance_by_far(figures: Figures) -> None:
         assert figures[system]["own_ndcg@10"] > chance + 0.1
 
 
-def test_a_party_alone_takes_its_own_number_of_passes(figures: Figures) -> None:
-    longer = measure_silos(tiny(alone_epochs=60))
-    assert longer["local"] != figures["local"]
-    assert longer["cs-f-ltr"] == figures["cs-f-ltr"]
+def test_every_run_takes_as_many_steps() -> None:
+    settings = tiny()
+    rows = make_rows(narrowed(settings))
+    own = {party: one["training"].n_rows for party, one in rows.own.items()}
+    augmented = {party: one.n_rows for party, one in rows.augmented["pooled"].items()}
+    everything = sum(own.values()) + sum(augmented.values())
+    assert n_passes(everything, rows, settings) == settings.epochs
+    for n_rows in (*own.values(), sum(own.values())):
+        steps = n_passes(n_rows, rows, settings) * n_rows
+        assert abs(steps - settings.epochs * everything) <= n_rows / 2
+
+
+def test_a_ranker_without_an_opinion_gets_what_chance_gives() -> None:
+    data = make_rows(narrowed(tiny())).own["party-a"]["test"]  # type: ignore[index]
+    equal = np.nanmean(evaluate(np.zeros(data.n_rows), data, ["nDCG@10"])["nDCG@10"])
+    rng = np.random.default_rng(1)
+    drawn = [
+        np.nanmean(evaluate(rng.random(data.n_rows), data, ["nDCG@10"])["nDCG@10"])
+        for _ in range(50)
+    ]
+    assert abs(equal - np.mean(drawn)) < 6 * np.std(drawn)
 
 
 def test_rankers_share_the_rows_of_a_repetition() -> None:

@@ -19,7 +19,7 @@ from pydantic import Field
 from cloister.core.ids import PartyId
 from cloister.core.settings import Settings
 from cloister.data.ranking_data import RankingData
-from cloister.federate.silos.party import Candidates, SiloQuery, others_than
+from cloister.federate.silos.party import Candidates, SiloQuery, others_than, shuffled
 from cloister.index.term_counts import TermCounts
 from cloister.index.term_source import TermSource, TermStatistics
 from cloister.index.term_weights import TermMatches, TermWeightSettings, bm25, match_terms
@@ -258,12 +258,13 @@ def _with_others(
     rng: np.random.Generator,
 ) -> Candidates:
     others = others_than(documents, n_documents, n_others, rng)
-    return Candidates(
+    found = Candidates(
         str(query.query_id),
         query.terms,
         np.concatenate([documents, others]),
         np.concatenate([labels, np.zeros(len(others), np.int8)]),
     )
+    return shuffled(found, rng)
 
 
 def rows_of(

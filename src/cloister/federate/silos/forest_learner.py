@@ -55,10 +55,13 @@ class ForestLearner:
         return forests[0] if len(forests) == 1 else ForestMixture(forests)
 
     def n_crossing(self, scorer: Scorer) -> int:
-        """Return about how many numbers one party sends: a threshold and a value for each leaf."""
+        """Return about how many numbers one party sends.
+
+        A threshold and a value for each leaf, and the spread of its scores.
+        """
         forests = scorer.forests if isinstance(scorer, ForestMixture) else [scorer]
         n_trees = max((one.n_trees for one in forests if isinstance(one, Forest)), default=1)
-        return 2 * n_trees * self.settings.n_leaves
+        return 2 * n_trees * self.settings.n_leaves + 1
 
     def _grown(self, rows: PartyRows, seed: int) -> Forest:
         return fit_forest(rows.data, self.settings, seed=seed, weights=rows.weights)

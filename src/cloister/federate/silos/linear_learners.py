@@ -77,9 +77,14 @@ class LinearLearner:
         return pairwise.PairwiseModel(self.settings, parameters)
 
     def n_crossing(self, scorer: Scorer) -> int:
-        """Return how many numbers one party hands on in all: its parameters in each epoch."""
+        """Return how many numbers one party hands on in all.
+
+        Its parameters in each epoch, and with the last ones their running sum, unless only the
+        last turn counts.
+        """
         parameters: Floats = getattr(scorer, "parameters", np.empty(0))
-        return len(parameters) * self.round_robin.epochs
+        n_sums = 0 if self.round_robin.average_last == 1 else 1
+        return len(parameters) * (self.round_robin.epochs + n_sums)
 
     def _first(self, n_features: int) -> Floats:
         if isinstance(self.settings, pointwise.PointwiseSettings):

@@ -86,6 +86,9 @@ def own_candidates(
 ) -> list[Candidates]:
     """Return each query's graded documents and a sample of others, with label 0.
 
+    They stand in an order drawn at random: where a ranker gives equal scores, the order of rows
+    must not tell who is relevant.
+
     Parameters
     ----------
     queries
@@ -102,16 +105,24 @@ def own_candidates(
     --------
     >>> query = SiloQuery(QueryId("q"), ("fever",), np.array([1]), np.array([2], np.int8))
     >>> (one,) = own_candidates([query], 3, 5, np.random.default_rng(1))
-    >>> sorted(one.documents.tolist()), one.labels.tolist()
-    ([0, 1, 2], [2, 0, 0])
+    >>> sorted(zip(one.documents.tolist(), one.labels.tolist(), strict=True))
+    [(0, 0), (1, 2), (2, 0)]
     """
     found = []
     for query in queries:
         others = others_than(query.documents, n_documents, n_others, rng)
         labels = np.concatenate([query.grades, np.zeros(len(others), np.int8)])
         documents = np.concatenate([query.documents, others])
-        found.append(Candidates(query.query_id, query.terms, documents, labels))
+        found.append(shuffled(Candidates(query.query_id, query.terms, documents, labels), rng))
     return found
+
+
+def shuffled(candidates: Candidates, rng: np.random.Generator) -> Candidates:
+    """Return the same candidates in another order."""
+    order = rng.permutation(len(candidates.documents))
+    return candidates._replace(
+        documents=candidates.documents[order], labels=candidates.labels[order]
+    )
 
 
 def others_than(

@@ -120,7 +120,8 @@ def round_robin(
         after = take_pass(parameters.copy(), data[party], rng=rng, epoch=epoch)
         if len(parties) > 1:
             following = parties[(turn + 1) % len(parties)]
-            leaving = HandOver(party, following, epoch, len(after))
+            with_sum = n_averaged > 1 and turn >= len(turns) - n_averaged
+            leaving = HandOver(party, following, epoch, len(after) * (1 + with_sum))
             if on_hand_over is not None:
                 on_hand_over(leaving)
             after = after if protection is None else protection(parameters, after, leaving)

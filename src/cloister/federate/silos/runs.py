@@ -167,7 +167,7 @@ def crossings(
     scorer: Scorer,
     *,
     sketches: Mapping[PartyId, tuple[Release, ...]] | None = None,
-    n_variants: int = 0,
+    n_variants: int = 1,
 ) -> list[Crossing]:
     """List all that leaves any party in a run, with the releases for its ledger.
 
@@ -183,7 +183,9 @@ def crossings(
         What each party's sketch release is made of. None: exact counts crossed, which is
         recorded as unprotected.
     n_variants
-        How many variants the parties chose from together (`cloister.federate.silos.tuning`).
+        How many variants the parties trained and chose from together
+        (`cloister.federate.silos.tuning`): all their parameters leave, and what each party tells
+        of them.
     """
     found = []
     for sender in parties:
@@ -197,11 +199,11 @@ def crossings(
         if federates(run) and others:
             release = UnprotectedRelease(
                 level=Level.DOCUMENT,
-                n_values=max(1, learner.n_crossing(scorer)),
+                n_values=max(1, learner.n_crossing(scorer) * n_variants),
                 note=f"{learner.what_crosses}, exact: a sketch's guarantee does not cover them",
             )
             found.append(Crossing(learner.what_crosses, sender, others, release))
-        if federates(run) and others and n_variants:
+        if federates(run) and others and n_variants > 1:
             told = UnprotectedRelease(
                 level=Level.DOCUMENT, n_values=n_variants, note="means over validation queries"
             )

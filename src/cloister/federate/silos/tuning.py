@@ -2,10 +2,10 @@
 
 Pseudo-labels are guesses, and the more noise a release carries the worse they are. So a run that
 augments is trained in a few variants, from all that was sent down to nothing of it, and the one
-that ranks held-out queries best is kept. A party alone (Local+) chooses for itself. Parties that
-learn one ranker (CS-F-LTR) choose together: each tells one number for each variant, the mean of the
-measure over its validation queries, and the mean over parties decides. Those numbers leave a party,
-unprotected.
+that ranks held-out queries best is kept; the last variant is Global. Parties that learn one ranker
+choose together: each tells one number for each variant, the mean of the measure over its validation
+queries, and the mean over parties decides. Those numbers leave a party, unprotected, and so do the
+parameters of every variant.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ class Variant(NamedTuple):
     Parameters
     ----------
     statistics
-        Whether features are made with the statistics pooled over all releases, or with the
-        document owner's own.
+        Whether features are made with the statistics pooled over all releases, or without them:
+        a party's own rows then have its own statistics, and its augmented rows too, since the
+        other parties' exact ones never leave them.
     augmented_weight
         How much a pseudo-labelled row counts beside one of the party's own; 0 leaves them out.
     """
@@ -58,8 +59,8 @@ def choose_variant(
     variants
         What was tried, in order.
     measured
-        The mean of each party's validation queries, by variant; one number where a party chooses
-        for itself. A party without judged queries gives NaN and has no say.
+        The mean of each party's validation queries, by variant. A party without judged queries
+        gives NaN and has no say.
 
     Examples
     --------

@@ -112,8 +112,12 @@ def _labelled_queries(
     everything = np.arange(len(texts.bodies))
     own = [np.flatnonzero(texts.party == i) for i in range(settings.n_parties)]
     found: list[tuple[list[SiloQuery], list[bool]]] = [([], []) for _ in own]
+    seen: set[frozenset[str]] = set()
     for query in texts.queries:
-        terms = _telling(dict.fromkeys(analysis.terms(query.text)), whole)
+        terms = tuple(dict.fromkeys(analysis.terms(query.text)))[:MOST_TERMS]
+        if frozenset(terms) in seen:  # the same query again must not be trained on and tested with
+            continue
+        seen.add(frozenset(terms))
         judged = texts.judged.get(query.query_id, {})
         scores = ranking.scores(terms)
         best = ranking.reference(terms, judged, everything, depth=1, scores=scores)
@@ -127,14 +131,6 @@ def _labelled_queries(
             found[party][0].append(SiloQuery(query.query_id, terms, documents, grades))
             found[party][1].append(bool(judged))
     return found
-
-
-def _telling(terms: dict[str, None], whole: TermCounts) -> tuple[str, ...]:
-    """Return the rarest terms of a long query, in its order; those that occur nowhere are left."""
-    known = [term for term in terms if term in whole.positions]
-    frequency = dict(zip(known, whole.document_frequencies(known).tolist(), strict=True))
-    kept = set(sorted(known, key=frequency.__getitem__)[:MOST_TERMS])
-    return tuple(term for term in known if term in kept)
 
 
 def _grades(reference: Reference, settings: CollectionSettings) -> NDArray[np.int8]:

@@ -20,6 +20,7 @@ from cloister.federate.silos.mixture import Mixture, MixtureSettings, choose_sha
 from cloister.federate.silos.round_robin import RoundRobinSettings
 from cloister.federate.silos.runs import (
     RUNS,
+    PartyRows,
     RunName,
     Scorer,
     SiloLearner,
@@ -37,31 +38,38 @@ from cloister.rank.forest import ForestSettings
 from cloister.rank.pairwise import PairwiseSettings
 from cloister.rank.pointwise import PointwiseSettings
 
-__all__ = ["MEASURES", "SYSTEMS", "compare_systems", "make_learner", "measure_silos"]
+__all__ = ["MEASURES", "SYSTEMS", "compare_systems", "make_learner", "measure_silos", "n_passes"]
 
 MEASURES: Final = {"ndcg@10": "nDCG@10", "err": "ERR", "ndcg": "nDCG"}
+LOCAL_POOLED: Final = "local-pooled"  # Local with the statistics of the augmented runs: a control
+TUNED: Final = "cs-f-ltr-tuned"
 MIXTURE: Final = "mixture"
-SYSTEMS: Final = (*RUNS, MIXTURE)
+SYSTEMS: Final = (*RUNS, LOCAL_POOLED, TUNED, MIXTURE)
 HIGHEST_GRADE: Final = 2
 
 Figures = dict[str, dict[str, float]]
 Floats = NDArray[np.float64]
 
 
+class _System(NamedTuple):
+    """One trained system: each party's ranker, and the statistics that its features need."""
+
+    rankers: Mapping[PartyId, Scorer]
+    variant: Variant
+
+
 class _Trained(NamedTuple):
-    """All runs of a repetition, what each took of what others sent, and each party's mixture."""
+    """All systems of a repetition, and each party's mixture of Local and CS-F-LTR."""
 
     rows: SiloRows
-    rankers: Mapping[RunName, Mapping[PartyId, Scorer]]
-    variants: Mapping[RunName, Mapping[PartyId, Variant]]
+    systems: Mapping[str, _System]
     mixtures: Mapping[PartyId, Mixture]
 
     def scores(self, system: str, party: PartyId, owner: PartyId, split: Split) -> Floats:
         """Return how a party's ranker scores the queries of another (or its own)."""
         if system != MIXTURE:
-            run = _run(system)
-            statistics = self.variants[run][party].statistics
-            return self.rankers[run][party].score(_own(self.rows, statistics)[owner][split])
+            one = self.systems[system]
+            return one.rankers[party].score(_own(self.rows, one.variant.statistics)[owner][split])
         share = self.mixtures[party].share
         offsets = self.rows.pooled[owner][split].offsets
         local = self.scores("local", party, owner, split)
@@ -73,8 +81,8 @@ def measure_silos(settings: SilosSettings) -> Figures:
 
     Of each system ``ndcg@10``, ``err`` and ``ndcg`` (uncut): the mean over parties on the external
     test set, and with ``own_`` before it on the party's own; and each for one party alone, as in
-    ``"own_ndcg@10 party-a"``. Of the mixture also each party's share; of a run that augments also
-    how much a pseudo-labelled row counts, and whether statistics are pooled (1). Labels have three
+    ``"own_ndcg@10 party-a"``. Of the mixture also each party's share; of the tuned CS-F-LTR how
+    much a pseudo-labelled row counts, and whether statistics are pooled (1). Labels have three
     grades.
     """
     trained = _train(settings)
@@ -84,56 +92,39 @@ def measure_silos(settings: SilosSettings) -> Figures:
         figures[system] = _measured(trained, system, parties)
     for party in parties:
         figures[MIXTURE][f"share {party}"] = trained.mixtures[party].share
-        for run in filter(augments, RUNS):
-            variant = trained.variants[run][party]
-            figures[run][f"augmented_weight {party}"] = variant.augmented_weight
-            figures[run][f"pooled {party}"] = float(variant.statistics == "pooled")
+    variant = trained.systems[TUNED].variant
+    figures[TUNED]["augmented_weight"] = variant.augmented_weight
+    figures[TUNED]["pooled"] = float(variant.statistics == "pooled")
     return figures
 
 
 def _train(settings: SilosSettings) -> _Trained:
     rows = make_rows(narrowed(settings))
-    rankers: dict[RunName, Mapping[PartyId, Scorer]] = {}
-    variants: dict[RunName, Mapping[PartyId, Variant]] = {}
-    for run in RUNS:
-        rankers[run], variants[run] = _train_run(run, rows, settings)
-    trained = _Trained(rows, rankers, variants, {})
+    own, augmented = Variant("own", 0.0), Variant("pooled", settings.augmented_weight)
+    systems: dict[str, _System] = {
+        run: _train_system(run, augmented if augments(run) else own, rows, settings) for run in RUNS
+    }
+    systems[LOCAL_POOLED] = _train_system("local", Variant("pooled", 0.0), rows, settings)
+    systems[TUNED] = _tuned(rows, settings)
+    trained = _Trained(rows, systems, {})
     return trained._replace(
         mixtures={party: _mixture(trained, party, settings) for party in rows.own}
     )
 
 
-def _train_run(
-    run: RunName, rows: SiloRows, settings: SilosSettings
-) -> tuple[dict[PartyId, Scorer], dict[PartyId, Variant]]:
-    """Train a run in all its variants; return each party's ranker and variant."""
-    tried = {
-        variant: _train_variant(run, variant, rows, settings) for variant in _tried(run, settings)
+def _tuned(rows: SiloRows, settings: SilosSettings) -> _System:
+    """Train CS-F-LTR in all variants; keep the one that the parties' validation queries choose."""
+    tried = {variant: _train_system("cs-f-ltr", variant, rows, settings) for variant in VARIANTS}
+    told = {
+        variant: [_validated(one, rows, party) for party in rows.own]
+        for variant, one in tried.items()
     }
-    found = {
-        variant: {party: _validated(rankers[party], variant, rows, party) for party in rankers}
-        for variant, rankers in tried.items()
-        if len(tried) > 1
-    }
-    chosen: dict[PartyId, Variant] = {}
-    for party in rows.own:
-        voters = list(rows.own) if federates(run) else [party]
-        told = {variant: [by_party[one] for one in voters] for variant, by_party in found.items()}
-        chosen[party] = choose_variant(list(tried), told) if told else next(iter(tried))
-    return {party: tried[variant][party] for party, variant in chosen.items()}, chosen
+    return tried[choose_variant(VARIANTS, told)]
 
 
-def _tried(run: RunName, settings: SilosSettings) -> tuple[Variant, ...]:
-    if not augments(run):
-        return (Variant("own", 0.0),)
-    if settings.augmented_weight is None:
-        return VARIANTS
-    return (Variant("pooled", settings.augmented_weight),)
-
-
-def _train_variant(
+def _train_system(
     run: RunName, variant: Variant, rows: SiloRows, settings: SilosSettings
-) -> dict[PartyId, Scorer]:
+) -> _System:
     training = {
         party: rows_for(
             run,
@@ -143,18 +134,39 @@ def _train_variant(
         )
         for party in rows.own
     }
-    learner = make_learner(settings, alone=not federates(run))
+    if federates(run):
+        return _System(_trained_alike(run, training, rows, settings), variant)
+    alone = {
+        party: _trained_alike(run, {party: one}, rows, settings)[party]
+        for party, one in training.items()
+    }
+    return _System(alone, variant)
+
+
+def _trained_alike(
+    run: RunName, training: Mapping[PartyId, PartyRows], rows: SiloRows, settings: SilosSettings
+) -> dict[PartyId, Scorer]:
+    """Train with as many steps as CS-F-LTR takes, whatever the number of rows."""
+    n_rows = sum(one.data.n_rows for one in training.values())
+    learner = make_learner(settings, n_passes(n_rows, rows, settings))
     return train_run(run, training, learner, seed=settings.seed)
+
+
+def n_passes(n_rows: int, rows: SiloRows, settings: SilosSettings) -> int:
+    """Return how many passes over so many rows take as many steps as CS-F-LTR does."""
+    most = sum(one["training"].n_rows for one in rows.own.values())
+    most += sum(one.n_rows for one in rows.augmented["pooled"].values())
+    return max(1, round(settings.epochs * most / max(1, n_rows)))
 
 
 def _own(rows: SiloRows, statistics: Statistics) -> Mapping[PartyId, OwnRows]:
     return rows.pooled if statistics == "pooled" else rows.own
 
 
-def _validated(ranker: Scorer, variant: Variant, rows: SiloRows, party: PartyId) -> float:
-    """Return how well a ranker ranks a party's validation queries."""
-    data = _own(rows, variant.statistics)[party]["validation"]
-    values = evaluate(ranker.score(data), data, ["nDCG@10"])["nDCG@10"]
+def _validated(system: _System, rows: SiloRows, party: PartyId) -> float:
+    """Return how well a system ranks a party's validation queries."""
+    data = _own(rows, system.variant.statistics)[party]["validation"]
+    values = evaluate(system.rankers[party].score(data), data, ["nDCG@10"])["nDCG@10"]
     return float("nan") if np.isnan(values).all() else float(np.nanmean(values))
 
 
@@ -190,19 +202,17 @@ def _values(trained: _Trained, system: str, party: PartyId, owner: PartyId) -> d
     return {name: values[measure] for name, measure in MEASURES.items()}
 
 
-def _run(system: str) -> RunName:
-    return next(run for run in RUNS if run == system)
-
-
 def narrowed(settings: SilosSettings) -> RowSettings:
     """Return what decides the rows, so that runs of different rankers share them."""
     fields = RowSettings.model_fields
     return RowSettings(**{name: getattr(settings, name) for name in fields})
 
 
-def make_learner(settings: SilosSettings, *, alone: bool = False) -> SiloLearner:
-    """Return what learns the ranker that the settings name, for one party alone or for all."""
-    epochs = settings.alone_epochs if alone else settings.epochs
+def make_learner(settings: SilosSettings, epochs: int) -> SiloLearner:
+    """Return what learns the ranker that the settings name, in so many passes.
+
+    Steps shrink from the first pass to the last by the same factor, whatever their number.
+    """
     turns = RoundRobinSettings(epochs=epochs, average_last=settings.average_last)
     given = {
         name: getattr(settings, name)
@@ -214,7 +224,8 @@ def make_learner(settings: SilosSettings, *, alone: bool = False) -> SiloLearner
     loss: PointwiseSettings | PairwiseSettings = (
         PointwiseSettings(**given) if settings.ranker == "pointwise" else PairwiseSettings(**given)
     )
-    return LinearLearner(loss, turns)
+    decay = loss.decay * settings.epochs / epochs
+    return LinearLearner(loss.model_copy(update={"decay": decay}), turns)
 
 
 def compare_systems(

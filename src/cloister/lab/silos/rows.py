@@ -33,6 +33,9 @@ Split = Literal["training", "validation", "test"]
 SPLITS: Final[tuple[Split, ...]] = ("training", "validation", "test")
 OwnRows = Mapping[Split, RankingData]
 
+GUESSED_LENGTHS: Final = {"body": 200.0, "title": 10.0}  # told to the planner, not measured
+PAPER_DOCUMENTS: Final = 36_400  # a release may be as large as one of the paper's parties
+
 
 class SiloRows(NamedTuple):
     """What all runs of a repetition learn from and are tested on, by party.
@@ -135,15 +138,19 @@ def _sketched(
     """Make a simulated release of one field, and what reads it."""
     from cloister.privacy.mechanisms.aes_noise import SeededWords
     from cloister.sketch.keyed_hash import HashKey
-    from cloister.sketch.noisy_release import NoisyReleaseSettings, make_release
+    from cloister.sketch.noisy_release import make_release
+    from cloister.sketch.release_planner import PlanFacts, dense_bytes, plan_release
     from cloister.sketch.sketched_counts import SketchedCounts
 
     key = HashKey(stream(settings.seed, "silos", "hash key").bytes(32))
     seed = int(stream(settings.seed, "silos", "noise", str(party_id), field).integers(2**63))
-    sizes = NoisyReleaseSettings(
+    facts = PlanFacts(
         epsilon=settings.epsilon,
         delta=settings.delta,
-        cell_size=min(740, max(1, counts.n_documents)),
+        documents=max(1, counts.n_documents),
+        mean_length=GUESSED_LENGTHS[field],
+        memory_bytes=dense_bytes(PAPER_DOCUMENTS) // 8,
+        k=settings.k,
     )
-    release = make_release(counts, key, sizes, words=SeededWords(seed))
+    release = make_release(counts, key, plan_release(facts).settings, words=SeededWords(seed))
     return SketchedCounts(release, key), release.release

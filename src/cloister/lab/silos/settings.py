@@ -90,11 +90,9 @@ class SilosSettings(RowSettings):
     ranker
         ``pointwise`` (the paper's), ``pairwise`` or ``forest``.
     epochs
-        Passes of each party over its rows where parties learn together, of linear rankers.
-    alone_epochs
-        Passes where a party learns alone. By default 120: with four parties and as many augmented
-        rows as own ones CS-F-LTR takes 4 * 2 * 15 times as many steps as one pass over a party's
-        own rows. With equal passes Local would be trained less, and look worse than it is.
+        Passes of each party over its rows in CS-F-LTR, of linear rankers. Runs with fewer rows
+        take more passes, so that all take as many steps, and steps shrink alike: with equal
+        passes Local would be trained less, and look worse than it is.
     learning_rate, decay, l2
         Of linear rankers; the ranker's own default where None.
     n_trees
@@ -102,20 +100,19 @@ class SilosSettings(RowSettings):
     average_last
         Of `cloister.federate.silos.round_robin.RoundRobinSettings`.
     augmented_weight
-        How much a pseudo-labelled row counts beside one of the party's own. None: this, and
-        whether statistics are pooled, is chosen on validation queries
-        (`cloister.federate.silos.tuning`).
+        How much a pseudo-labelled row counts beside one of the party's own in Local+ and
+        CS-F-LTR. In the tuned CS-F-LTR this, and whether statistics are pooled, is chosen on
+        validation queries (`cloister.federate.silos.tuning`).
     guard
         Of `cloister.federate.silos.mixture.MixtureSettings`.
     """
 
     ranker: Literal["pointwise", "pairwise", "forest"] = "pointwise"
     epochs: int = Field(default=15, ge=1)
-    alone_epochs: int = Field(default=120, ge=1)
     learning_rate: float | None = Field(default=None, gt=0)
     decay: float | None = Field(default=None, ge=0)
     l2: float | None = Field(default=None, ge=0)
     n_trees: int = Field(default=100, ge=1)
     average_last: int = Field(default=0, ge=0)
-    augmented_weight: float | None = Field(default=None, ge=0)
+    augmented_weight: float = Field(default=1.0, ge=0)
     guard: float = Field(default=1.0, ge=0)

@@ -43,9 +43,9 @@ def cover(size: Size, data: Collections) -> Figure:
         parts,
         tuple(claim for part in parts for claim in _claims(part.name)),
         "Epsilon is for one token, delta 1e-6, and of the whole release with lengths and "
-        "frequencies. Terms are drawn by how often they occur; only documents that hold a term "
-        "are in its top; of equal counts any is right. The aims are for the Zipf corpus at its "
-        "full size of 36,400 documents.",
+        "frequencies. Terms are drawn by how often they occur; where fewer documents hold a "
+        "term than are asked for, any fills the places; of equal counts any is right. "
+        "The aims are for the Zipf corpus at its full size of 36,400 documents.",
         measures=(),
     )
 

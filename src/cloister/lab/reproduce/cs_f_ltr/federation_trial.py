@@ -25,7 +25,7 @@ from cloister.index.pooled_statistics import PooledStatistics
 from cloister.lab.reproduce.cs_f_ltr.document_sketches import DocumentSketches
 from cloister.lab.reproduce.study import Figures, StudySettings
 from cloister.lab.silos.collections import make_parties
-from cloister.lab.silos.experiment import HIGHEST_GRADE, MEASURES, make_learner, narrowed
+from cloister.lab.silos.experiment import HIGHEST_GRADE, MEASURES, make_learner, n_passes, narrowed
 from cloister.lab.silos.rows import SiloRows, make_rows
 from cloister.lab.silos.settings import SilosSettings
 from cloister.lab.simulation.run import Advance
@@ -205,7 +205,8 @@ def _tested(
     training: Mapping[PartyId, PartyRows], rows: SiloRows, silos: SilosSettings
 ) -> dict[str, float | list[float]]:
     """Train one ranker for all, and return its measures on the queries of every party."""
-    learner = make_learner(silos, alone=len(training) == 1)
+    n_rows = sum(one.data.n_rows for one in training.values())
+    learner = make_learner(silos, n_passes(n_rows, rows, silos))
     rankers = train_run("cs-f-ltr", training, learner, seed=silos.seed)
     ranker = next(iter(rankers.values()))
     test = appended([rows.pooled[party]["test"] for party in rows.own])

@@ -23,7 +23,6 @@ __all__ = [
     "SilosStudySettings",
     "grounds",
     "query_numbers",
-    "rankers",
     "repeats",
     "seeds",
     "silo_study",
@@ -39,6 +38,8 @@ SYSTEMS: Final = {
     "local-plus": "Local+",
     "global": "Global",
     "cs-f-ltr": "CS-F-LTR",
+    "local-pooled": "Local, pooled statistics",
+    "cs-f-ltr-tuned": "CS-F-LTR, tuned",
     "mixture": "mixture",
 }
 PARTIES: Final = ("party-a", "party-b", "party-c", "party-d")
@@ -97,11 +98,6 @@ def seeds(size: Size) -> range:
     return range(1, size.of(quick=5, full=10) + 1)
 
 
-def rankers(size: Size) -> tuple[RankerName, ...]:
-    """Return which rankers are trained: the paper's, or all."""
-    return size.of(quick=RANKERS[:1], full=RANKERS)
-
-
 def system_name(ranker: str, run: str) -> str:
     """Return what a run of a ranker is called; the paper's ranker needs no name.
 
@@ -122,7 +118,9 @@ def query_numbers(size: Size) -> dict[str, Any]:
     }
 
 
-def repeats(ground: Ground, size: Size, **settings: Any) -> tuple[StudyJob, ...]:
+def repeats(
+    ground: Ground, size: Size, rankers: tuple[RankerName, ...] = RANKERS[:1], **settings: Any
+) -> tuple[StudyJob, ...]:
     """Return one job a seed."""
     return tuple(
         StudyJob(
@@ -130,7 +128,7 @@ def repeats(ground: Ground, size: Size, **settings: Any) -> tuple[StudyJob, ...]
             SilosStudySettings(
                 data=ground.collection.address,
                 seed=seed,
-                rankers=rankers(size),
+                rankers=rankers,
                 silos=SilosSettings(
                     collection=ground.name,
                     data=ground.collection.address,
@@ -145,7 +143,13 @@ def repeats(ground: Ground, size: Size, **settings: Any) -> tuple[StudyJob, ...]
     )
 
 
-def silo_study(ground: Ground, size: Size, *, epsilon: float | None) -> Study:
+def silo_study(
+    ground: Ground,
+    size: Size,
+    *,
+    epsilon: float | None,
+    rankers: tuple[RankerName, ...] = RANKERS[:1],
+) -> Study:
     """Return the repetitions on one collection, with exact counts or with releases."""
     counts: dict[str, Any] = {"counts": "exact"}
     if epsilon is not None:
@@ -153,7 +157,7 @@ def silo_study(ground: Ground, size: Size, *, epsilon: float | None) -> Study:
     return Study(
         f"{ground.collection.name}, {epsilon_text(epsilon)}",
         ground.collection,
-        repeats(ground, size, **counts),
+        repeats(ground, size, rankers, **counts),
         f"4 parties, up to {query_numbers(size)['n_training']} training queries each",
         PAPER_COLLECTION,
     )

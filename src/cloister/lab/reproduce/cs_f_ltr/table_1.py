@@ -21,7 +21,6 @@ from cloister.lab.reproduce.cs_f_ltr.setting import (
     RANKERS,
     SYSTEMS,
     grounds,
-    rankers,
     silo_study,
     system_name,
 )
@@ -32,6 +31,7 @@ from cloister.lab.reproduce.study import Study
 
 __all__ = ["gain_of", "table_1"]
 
+POOLED, TUNED = SYSTEMS["local-pooled"], SYSTEMS["cs-f-ltr-tuned"]
 # The paper's table I, averages over parties: ERR, nDCG@10, nDCG.
 PAPER: Final = {
     "Local": (0.571, 0.725, 0.790),
@@ -53,18 +53,21 @@ def table_1(size: Size, data: Collections) -> Figure:
         "Local, Local+, Global and CS-F-LTR by party",
         PAPER_SETTING,
         parts,
-        tuple(claim for part in parts for claim in _claims(part, size)),
+        tuple(claim for part in parts for claim in _claims(part)),
         "Other collections, and labels that we made: no number is expected to agree, only who is "
         "above whom. Tested on the queries of all parties, as in the paper, or on a party's own. "
         f"Epsilon {EPSILON:g} is the true cost of one token of a party's whole release; the "
-        "paper's 0.5 is claimed of each answer and does not hold. Parameters handed round by "
-        "Global and CS-F-LTR have no guarantee.",
+        "paper's 0.5 is claimed of each answer and does not hold. Body and title are two "
+        "releases: a token that stands in both costs twice. Parameters handed round by Global "
+        "and CS-F-LTR have no guarantee. All runs take as many steps. CS-F-LTR takes all that was "
+        "sent; tuned it takes as much as validation queries ask for, down to nothing, which is "
+        "Global.",
         measures=(),
         pictures=lambda evidence: {"by-party.csv": _table(parts, evidence)},
     )
 
 
-def _claims(part: Study, size: Size) -> Iterator[Claim]:
+def _claims(part: Study) -> Iterator[Claim]:
     for baseline in ("Global", "Local", "Local+"):
         yield from (_average(part, "CS-F-LTR", baseline, i, Above()) for i in range(3))
     yield _average(part, "Local+", "Local", 0, Below())
@@ -80,12 +83,16 @@ def _claims(part: Study, size: Size) -> Iterator[Claim]:
             quantity=quantity,
             beyond=True,
         )
-    for ranker in rankers(size)[1:]:
+    for system, baseline, says in (
+        ("CS-F-LTR", POOLED, "CS-F-LTR above Local with the same pooled statistics"),
+        (TUNED, "Local", "CS-F-LTR, tuned on validation queries, above the average of Local"),
+        (TUNED, "Global", "CS-F-LTR, tuned on validation queries, above Global"),
+    ):
         yield versus(
-            "CS-F-LTR above the average of Local with another ranker",
+            says,
             part=part.name,
-            system=system_name(ranker, "cs-f-ltr"),
-            baseline=system_name(ranker, "local"),
+            system=system,
+            baseline=baseline,
             quantity=MEASURES["nDCG@10"],
             beyond=True,
         )
