@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numba
 import numpy as np
@@ -15,6 +15,7 @@ from cloister.sketch.rtk_lists import RtkLists
 __all__ = [
     "MEAN",
     "MEDIAN",
+    "Scratch",
     "estimate_given",
     "left_out_means",
     "reverse_top",
@@ -24,6 +25,16 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+
+
+class Scratch(NamedTuple):
+    """Memory that a query works in: zeros for every document before and after."""
+
+    n_lists: NDArray[np.uint16]  # [n_documents] in how many lists a document is
+    slots: NDArray[np.int32]  # [n_documents] 1 more than a candidate's place, 0 for others
+    candidates: NDArray[np.int32]  # the candidates' numbers; room for all that lists can hold
+    rows: Floats  # their rows, and in a last column the estimate
+
 
 MEDIAN: Final = 0  # the median of the rows; of equal medians the larger clipped mean is better
 MEAN: Final = 1  # Huber's mean of the rows, from the median in three steps
@@ -43,9 +54,7 @@ def reverse_top_terms(
     least_rows: int,
     estimator: int,
     cut: float,
-    slots: NDArray[np.int32],
-    candidates: NDArray[np.int32],
-    rows: Floats,
+    scratch: Scratch,
     found: NDArray[np.int32],
     counts: Floats,
 ) -> None:
@@ -58,7 +67,7 @@ def reverse_top_terms(
             sides[row] = signs[term, row] < 0
             own[row] = imputed[cells[row], sides[row]]
         reverse_top(
-            lists, shown, cells, sides, own, least_rows, estimator, cut, slots, candidates, rows,
+            lists, shown, cells, sides, own, least_rows, estimator, cut, scratch,
             found[term], counts[term],
         )  # fmt: skip
 
@@ -73,76 +82,128 @@ def reverse_top(
     least_rows: int,
     estimator: int,
     cut: float,
-    slots: NDArray[np.int32],
-    candidates: NDArray[np.int32],
-    rows: Floats,
+    scratch: Scratch,
     found: NDArray[np.int32],
     counts: Floats,
 ) -> int:
     """Write the best documents of one term, best first; return how many there are.
 
-    ``slots`` has an entry for every document, all 0 before and after. In between it is the number
-    of lists that have the document, and for candidates -1 less their place in ``candidates`` and
-    ``rows``, which are scratch for as many as the lists read can hold; ``rows`` has a column more,
-    for the estimate. ``found`` and ``counts`` have k places; those that stay empty get -1 and 0.
+    ``found`` and ``counts`` have k places; those that stay empty get -1 and 0. A document that
+    fewer than half of the lists have cannot have a median above what missing rows are imputed
+    with: where k others are above that, it is not even looked at.
     """
-    ids, values, sizes, _ = lists
-    for row in range(len(cells)):
-        cell, side = cells[row], sides[row]
-        for document in ids[cell, side, : min(sizes[cell, side], shown)]:
-            slots[np.uint32(document)] += 1
-    n = 0
+    half = (len(cells) + 1) // 2 if estimator == MEDIAN else 0
     least = max(least_rows, 2)
-    for row in range(len(cells)):
-        cell, side = cells[row], sides[row]
-        listed = ids[cell, side, : min(sizes[cell, side], shown)]
-        for i in range(len(listed)):
-            slot = slots[np.uint32(listed[i])]
-            if slot >= least:
-                slot = -1 - n
-                n = _admit(listed[i], n, imputed, slots, candidates, rows)
-            if slot < 0:
-                rows[-1 - slot, row] = values[cell, side, i]
-    ordered = np.empty(len(cells))
-    n_found = 0
-    for slot in range(n):
-        centre = robust_centre(rows[slot, : len(cells)], ordered, estimator, cut)
-        rows[slot, -1] = centre
-        if estimator == MEDIAN:
-            centre += tie_break(rows[slot, : len(cells)], centre, cut)
-        n_found = keep_best(found, counts, n_found, candidates[slot], centre)
-    if least_rows <= 1:
-        n_found = _add_single(
-            lists, shown, cells, sides, imputed, estimator, cut, slots, candidates, rows, n,
-            found, counts, n_found,
-        )  # fmt: skip
+    _count_lists(lists, shown, cells, sides, scratch, 1)
+    n = _gather(lists, shown, cells, sides, imputed, max(least, half), scratch)
+    n_found = _score(n, len(cells), estimator, cut, scratch, found, counts)
+    settled = half > 0 and n_found == len(found) and counts[0] > imputed.max() + TIE_SHARE
+    if not settled and half > least:
+        _forget(n, scratch)
+        n = _gather(lists, shown, cells, sides, imputed, least, scratch)
+        n_found = _score(n, len(cells), estimator, cut, scratch, found, counts)
+    if not settled and least_rows <= 1:
+        n, n_found = _add_single(
+            lists, shown, cells, sides, imputed, estimator, cut, scratch, n, found, counts, n_found
+        )
     sort_best(found, counts, n_found)
     for i in range(n_found):
-        counts[i] = rows[-1 - slots[found[i]], -1]
+        counts[i] = scratch.rows[scratch.slots[found[i]] - 1, -1]
     found[n_found:] = -1
     counts[n_found:] = 0.0
-    for row in range(len(cells)):
-        cell, side = cells[row], sides[row]
-        for document in ids[cell, side, : min(sizes[cell, side], shown)]:
-            slots[np.uint32(document)] = 0
+    _forget(n, scratch)
+    _count_lists(lists, shown, cells, sides, scratch, 0)
     return n_found
 
 
 @kernel
-def _admit(
-    document: int,
-    n: int,
+def _count_lists(
+    lists: RtkLists,
+    shown: int,
+    cells: NDArray[np.int64],
+    sides: NDArray[np.int8],
+    scratch: Scratch,
+    step: int,
+) -> None:
+    """Count in how many lists each document is; a step of 0 takes all counts back to 0."""
+    n_lists = scratch.n_lists
+    for row in range(len(cells)):
+        cell, side = cells[row], sides[row]
+        listed = lists.ids[cell, side, : min(lists.sizes[cell, side], shown)]
+        if step:
+            for document in listed:
+                n_lists[np.uint32(document)] += 1
+        else:
+            for document in listed:
+                n_lists[np.uint32(document)] = 0
+
+
+@kernel
+def _gather(
+    lists: RtkLists,
+    shown: int,
+    cells: NDArray[np.int64],
+    sides: NDArray[np.int8],
     imputed: Floats,
-    slots: NDArray[np.int32],
-    candidates: NDArray[np.int32],
-    rows: Floats,
+    least: int,
+    scratch: Scratch,
 ) -> int:
+    """Make candidates of documents that at least so many lists have; return how many they are."""
+    n_lists, slots, rows = scratch.n_lists, scratch.slots, scratch.rows
+    n = 0
+    for row in range(len(cells)):
+        cell, side = cells[row], sides[row]
+        for i in range(min(lists.sizes[cell, side], shown)):
+            document = np.uint32(lists.ids[cell, side, i])
+            if n_lists[document] < least:
+                continue
+            slot = slots[document]
+            if slot == 0:
+                n = _admit(document, n, imputed, scratch)
+                slot = n
+            rows[slot - 1, row] = lists.values[cell, side, i]
+    return n
+
+
+@kernel
+def _admit(document: Any, n: int, imputed: Floats, scratch: Scratch) -> int:
     """Make a document a candidate, in whose rows nothing is known yet."""
-    slots[document] = -1 - n
-    candidates[n] = document
+    scratch.slots[document] = n + 1
+    scratch.candidates[n] = document
     for row in range(len(imputed)):
-        rows[n, row] = imputed[row]
+        scratch.rows[n, row] = imputed[row]
     return n + 1
+
+
+@kernel
+def _forget(n: int, scratch: Scratch) -> None:
+    for i in range(n):
+        scratch.slots[scratch.candidates[i]] = 0
+
+
+@kernel
+def _score(
+    n: int,
+    n_rows: int,
+    estimator: int,
+    cut: float,
+    scratch: Scratch,
+    found: NDArray[np.int32],
+    counts: Floats,
+) -> int:
+    """Estimate the candidates' counts and keep the best; return how many were kept."""
+    ordered = np.empty(n_rows)
+    n_found = 0
+    for i in range(n):
+        known = scratch.rows[i, :n_rows]
+        centre = score = robust_centre(known, ordered, estimator, cut)
+        scratch.rows[i, -1] = centre
+        if n_found == len(found) and centre + TIE_SHARE < counts[0]:
+            continue
+        if estimator == MEDIAN:
+            score += tie_break(known, centre, cut)
+        n_found = keep_best(found, counts, n_found, scratch.candidates[i], score)
+    return n_found
 
 
 @kernel
@@ -154,43 +215,41 @@ def _add_single(
     imputed: Floats,
     estimator: int,
     cut: float,
-    slots: NDArray[np.int32],
-    candidates: NDArray[np.int32],
-    rows: Floats,
+    scratch: Scratch,
     n: int,
     found: NDArray[np.int32],
     counts: Floats,
     n_found: int,
-) -> int:
+) -> tuple[int, int]:
     """Go through the documents that only one list has.
 
     They are most of all, but equal values in one list have equal scores, and values fall: a list
     is left where its scores fall below the worst of k.
     """
-    ids, values, sizes, _ = lists
     ordered, alone = np.empty(len(cells)), np.empty(len(cells))
     for row in range(len(cells)):
         cell, side = cells[row], sides[row]
+        values = lists.values[cell, side]
         centre = score = 0.0
         scored = False
-        for i in range(min(sizes[cell, side], shown)):
-            if not scored or values[cell, side, i] != values[cell, side, i - 1]:
+        for i in range(min(lists.sizes[cell, side], shown)):
+            if not scored or values[i] != values[i - 1]:
                 alone[:] = imputed
-                alone[row] = values[cell, side, i]
+                alone[row] = values[i]
                 centre = score = robust_centre(alone, ordered, estimator, cut)
                 if estimator == MEDIAN:
                     score += tie_break(alone, centre, cut)
                 scored = True
                 if n_found == len(found) and score < counts[0]:
                     break
-            document = ids[cell, side, i]
-            if slots[document] != 1:
+            document = lists.ids[cell, side, i]
+            if scratch.n_lists[document] != 1:
                 continue
             if n_found < len(found) or is_worse(found[0], counts[0], document, score):
-                n = _admit(document, n, imputed, slots, candidates, rows)
-                rows[n - 1, -1] = centre
+                n = _admit(document, n, imputed, scratch)
+                scratch.rows[n - 1, -1] = centre
                 n_found = keep_best(found, counts, n_found, document, score)
-    return n_found
+    return n, n_found
 
 
 @kernel

@@ -29,6 +29,7 @@ from cloister.sketch.keyed_hash import HashedTerms, SketchShape
 from cloister.sketch.rtk_kernel import (
     MEAN,
     MEDIAN,
+    Scratch,
     estimate_given,
     left_out_means,
     reverse_top_terms,
@@ -120,9 +121,13 @@ class RtkQuery:
         self.cell_size = min(cell_size or lists.capacity, lists.capacity)
         self.sigma = sigma
         n_candidates = min(shape.n_rows * self.cell_size, max(n_documents, 1))
-        self._slots = np.zeros(n_documents if n_numbers is None else n_numbers, np.int32)
-        self._candidates = np.empty(n_candidates, np.int32)
-        self._rows = np.empty((n_candidates, shape.n_rows + 1))  # one for the estimate
+        n_slots = n_documents if n_numbers is None else n_numbers
+        self._scratch = Scratch(
+            np.zeros(n_slots, np.uint16),
+            np.zeros(n_slots, np.int32),
+            np.empty(n_candidates, np.int32),
+            np.empty((n_candidates, shape.n_rows + 1)),
+        )
         self._means = left_out_means(lists.values, lists.sizes, self.cell_size, n_documents)
         self._floors = _shown_floors(lists, self.cell_size)
 
@@ -169,9 +174,7 @@ class RtkQuery:
             least_rows,
             reading.estimator,
             reading.cut,
-            self._slots,
-            self._candidates,
-            self._rows,
+            self._scratch,
             found,
             counts,
         )
@@ -192,8 +195,8 @@ class RtkQuery:
         """
         reading = self._reading(hashed, n_true_rows, estimator)
         numbers = np.ascontiguousarray(documents, np.int64)
-        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(self._slots):
-            raise DataError(f"numbers go up to {len(self._slots) - 1}", where="documents")
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(self._scratch.slots):
+            raise DataError(f"numbers go up to {len(self._scratch.slots) - 1}", where="documents")
         out = np.empty((hashed.n_terms, len(numbers)))
         cells, sides = _places(hashed)
         for term in range(hashed.n_terms):
@@ -207,7 +210,7 @@ class RtkQuery:
                 self._imputed(reading, own_cells, own_sides),
                 reading.estimator,
                 reading.cut,
-                self._slots,
+                self._scratch.slots,
                 numbers,
                 out[term],
             )
