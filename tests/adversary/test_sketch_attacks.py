@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import functools
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,16 +16,24 @@ from cloister.adversary.guesses import (
     count_guesses,
     guess_by_score,
     joined,
+    laplace_accuracy,
+    normal_accuracy,
 )
 from cloister.adversary.noisy_release_audit import NoisyReleaseAudit
-from cloister.adversary.query_averaging import median_membership
+from cloister.adversary.query_averaging import (
+    median_accuracy,
+    median_membership,
+    repeated_query_membership,
+)
 from cloister.adversary.shared_noise_attack import (
+    independent_noise_accuracy,
     independent_noise_membership,
     shared_noise_membership,
     sign_splitting,
 )
 from cloister.adversary.sketch_membership import (
     cell_bounds,
+    document_accuracy,
     document_membership,
     first_tokens,
     is_listed,
@@ -34,12 +44,15 @@ from cloister.adversary.sketch_membership import (
 from cloister.adversary.sketch_targets import draw_targets, thinned
 from cloister.adversary.term_identification import _as_good, identify_terms, link_repeats
 from cloister.index.term_counts import TermCounts, count_terms
+from cloister.privacy.ledger.ledger import Ledger
+from cloister.privacy.mechanisms import NoiseSource
 from cloister.privacy.mechanisms.aes_noise import SeededWords
-from cloister.sketch.document_owner import exact_sketches
+from cloister.sketch import noisy_release
+from cloister.sketch.document_owner import DocumentOwner, exact_sketches
 from cloister.sketch.keyed_hash import HashKey, SketchShape
-from cloister.sketch.per_query_release import IndependentNoise, OwnerMedian
-from cloister.sketch.query_budget import laplace_cost, query_noise
-from cloister.sketch.release_noise import NoisyReleaseSettings
+from cloister.sketch.per_query_release import Asked, IndependentNoise, OwnerMedian
+from cloister.sketch.query_budget import laplace_cost, median_cost, query_noise
+from cloister.sketch.release_noise import NoisyReleaseSettings, planned_release
 from cloister.sketch.rtk_lists import RtkLists, select_row
 
 KEY, SHAPE = HashKey(bytes(32)), SketchShape(n_rows=30, n_columns=200)
@@ -77,6 +90,25 @@ def test_the_bound_on_advantage_is_that_of_randomised_response() -> None:
     literal = (math.e - 1 + 2 * 0.1) / (math.e + 1)
     assert advantage_bound(1.0, 0.1) == pytest.approx(literal)
     assert advantage_bound(0.0, 0.3) == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(("scale", "shift", "n_values"), [(0.7, 1, 3), (4.0, 2, 2), (2.5, 3, 2)])
+def test_the_prediction_for_laplace_noise_is_the_sum_over_all_that_can_be_seen(
+    scale: float, shift: int, n_values: int
+) -> None:
+    axis = np.arange(-80, 81 + shift)
+    keep = math.exp(-1 / scale)
+    chance = (1 - keep) / (1 + keep) * keep ** np.abs(axis)
+    moved = (1 - keep) / (1 + keep) * keep ** np.abs(axis - shift)
+    joint = [functools.reduce(np.multiply.outer, [p] * n_values) for p in (chance, moved)]
+    literal = np.maximum(*joint).sum() / 2
+    assert laplace_accuracy(scale, shift=shift, n_values=n_values) == pytest.approx(literal)
+
+
+def test_the_prediction_for_normal_noise_is_that_of_many_draws() -> None:
+    rng = np.random.default_rng(1)
+    seen = rng.normal(0, 2.0, (200_000, 3)).sum(1)
+    assert normal_accuracy(math.sqrt(3) / 2.0) == pytest.approx((seen < 1.5).mean(), abs=0.004)
 
 
 def test_a_score_of_zero_is_a_coin() -> None:
@@ -118,16 +150,30 @@ def test_shared_noise_gives_a_token_away_also_where_the_document_is_not_known_ex
     assert shared_noise_membership(targets, 0.5, rng=rng).low >= 0.99
 
 
+class HalfTheNoise(IndependentNoise):
+    """Noise of half the width that it states."""
+
+    def noised(self, asked: Asked, source: NoiseSource) -> np.ndarray:
+        return IndependentNoise(noise=self.noise, width=self.width / 2).noised(asked, source)
+
+
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
-@pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
-def test_independent_noise_keeps_its_promise(epsilon: float, noise: str) -> None:
+@pytest.mark.parametrize(("epsilon", "n_answers"), [(0.5, 16), (2.0, 1), (8.0, 1)])
+def test_the_attack_on_independent_noise_is_as_good_as_the_noise_predicts(
+    epsilon: float, n_answers: int, noise: str
+) -> None:
     rng = np.random.default_rng(5)
     targets = draw_targets(COUNTS, KEY, SHAPE, n_trials=4000, rng=rng)
     policy = IndependentNoise.calibrated(epsilon, n_rows=30, noise=noise)
-    found = independent_noise_membership(targets, policy, rng=rng)
-    assert found.low <= 0.5 + advantage_bound(epsilon, 1e-6) / 2
-    weak = IndependentNoise(noise=noise, width=2.1)  # the attack itself works
-    assert independent_noise_membership(targets, weak, rng=rng).accuracy > 0.85
+    predicted = independent_noise_accuracy(policy, n_rows=30, n_answers=n_answers)
+    found = independent_noise_membership(targets, policy, n_answers=n_answers, rng=rng)
+    assert found.agrees_with(predicted)
+    if n_answers == 1:
+        assert predicted <= 0.5 + advantage_bound(epsilon, 1e-6) / 2
+    weak = HalfTheNoise(noise=noise, width=policy.width)
+    caught = independent_noise_membership(targets, weak, n_answers=n_answers, rng=rng)
+    assert caught.low > predicted
+    assert not caught.agrees_with(predicted)
 
 
 def test_splitting_by_sign_cancels_the_noise() -> None:
@@ -142,17 +188,48 @@ def test_splitting_by_sign_cancels_the_noise() -> None:
 # --- averaging
 
 
-def test_fresh_noise_averages_out_and_a_remembered_answer_does_not() -> None:
+@pytest.mark.parametrize("n_answers", [1, 10, 200])
+def test_fresh_noise_averages_out_as_predicted(n_answers: int) -> None:
     rng = np.random.default_rng(7)
-    targets = draw_targets(COUNTS, KEY, SHAPE, n_trials=800, rng=rng)
+    targets = draw_targets(COUNTS, KEY, SHAPE, n_trials=2000, rng=rng)
     policy = OwnerMedian(epsilon=0.5)
-    one = median_membership(targets, policy, n_answers=1, rng=rng)
-    many = median_membership(targets, policy, n_answers=200, rng=rng)
-    kept = median_membership(targets, policy, n_answers=200, remembered=True, rng=rng)
-    assert one.low <= 0.5 + advantage_bound(0.5) / 2
-    assert many.accuracy > 0.99
-    assert kept.low <= 0.5 + advantage_bound(0.5) / 2
-    assert laplace_cost(0.5, 1e-6, n_rows=1, n_answers=200) > 20
+    found = median_membership(targets, policy, n_answers=n_answers, rng=rng)
+    assert found.agrees_with(median_accuracy(policy, n_answers=n_answers))
+    assert median_cost(policy, 1e-6, n_answers=200) > 20
+
+
+def ask_repeatedly(folder: Path, n_answers: int) -> tuple[Guesses, int]:
+    with Ledger.open(folder / "ledger.db") as ledger:
+        found = repeated_query_membership(
+            COUNTS,
+            KEY,
+            SHAPE,
+            OwnerMedian(epsilon=0.5),
+            ledger,
+            n_trials=2000,
+            n_answers=n_answers,
+            rng=np.random.default_rng(15),
+        )
+        return found, len(ledger.entries())
+
+
+def test_an_owner_that_remembers_gives_nothing_more_away_and_pays_once(tmp_path: Path) -> None:
+    found, n_paid = ask_repeatedly(tmp_path, 50)
+    assert found.agrees_with(median_accuracy(OwnerMedian(epsilon=0.5)))
+    assert n_paid == 1
+
+
+def test_an_owner_that_forgot_its_answers_would_be_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DocumentOwner, "_recalled", lambda *_: None)
+    found, n_paid = ask_repeatedly(tmp_path, 30)
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        spent = ledger.cost("owner", delta=1e-6, level="token", simulated=True).epsilon
+    assert spent == pytest.approx(median_cost(OwnerMedian(epsilon=0.5), 1e-6, n_answers=30))
+    assert found.agrees_with(median_accuracy(OwnerMedian(epsilon=0.5), n_answers=30))
+    assert found.low > median_accuracy(OwnerMedian(epsilon=0.5))
+    assert n_paid == 30
 
 
 def test_many_laplace_answers_cost_at_most_their_sum() -> None:
@@ -206,6 +283,19 @@ def test_the_best_attack_on_a_release_stays_below_the_ledger(epsilon: float) -> 
     assert 0 < found.lower_bound <= found.ledger_epsilon <= epsilon
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 8.0])
+@pytest.mark.parametrize("n_rounds", [1, 3])
+def test_the_best_attack_on_a_release_is_as_good_as_the_noise_predicts(
+    epsilon: float, n_rounds: int
+) -> None:
+    rng = np.random.default_rng(16)
+    subject = NoisyReleaseAudit(epsilon=epsilon, n_rounds=n_rounds)
+    scores = np.concatenate([subject.scores(input_, 10_000, rng=rng) for input_ in (0, 1)])
+    found = guess_by_score(scores, np.arange(20_000) >= 10_000, rng=rng)
+    assert found.agrees_with(subject.predicted_accuracy)
+    assert not found.agrees_with(NoisyReleaseAudit(epsilon=epsilon / 2).predicted_accuracy)
+
+
 def test_a_release_with_a_quarter_of_its_noise_is_caught() -> None:
     class Weak(NoisyReleaseAudit):
         def scores(self, neighbour: int, n_trials: int, *, rng: np.random.Generator) -> np.ndarray:
@@ -243,9 +333,30 @@ def from_lists(epsilon: float, cell_size: int, n_releases: int) -> Guesses:
     )
 
 
-def test_shipped_lists_tell_no_more_than_epsilon_allows() -> None:
-    for epsilon in (1.0, 8.0):
-        assert from_lists(epsilon, 3, 8).low <= 0.5 + advantage_bound(epsilon, 1e-6) / 2
+def predicted_from_cells(epsilon: float) -> float:
+    chosen = NoisyReleaseSettings(n_rows=2, epsilon=epsilon)
+    sigma = planned_release(chosen, n_documents=COUNTS.n_documents).tables[0].sigma
+    return normal_accuracy(math.sqrt(2) / sigma)
+
+
+@pytest.mark.parametrize("epsilon", [4.0, 8.0])
+def test_lists_of_all_documents_tell_what_the_noise_of_their_cells_predicts(epsilon: float) -> None:
+    found = from_lists(epsilon, COUNTS.n_documents, 10)
+    assert found.agrees_with(predicted_from_cells(epsilon))
+
+
+def test_short_lists_tell_something_and_less_than_their_cells() -> None:
+    found = from_lists(8.0, 20, 10)
+    assert found.low > 0.5
+    assert found.high < predicted_from_cells(8.0)
+
+
+def test_lists_with_half_the_noise_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = noisy_release.noise_table
+    monkeypatch.setattr(noisy_release, "noise_table", lambda kind, sigma: drawn(kind, sigma / 2))
+    found = from_lists(8.0, COUNTS.n_documents, 10)
+    assert found.low > predicted_from_cells(8.0)
+    assert not found.agrees_with(predicted_from_cells(8.0))
 
 
 def test_the_attack_on_lists_works_where_there_is_next_to_no_noise() -> None:
@@ -277,14 +388,17 @@ def test_ids_of_exact_lists_give_a_token_away_wherever_they_change() -> None:
 def test_a_longer_text_shows_through_noise_for_tokens() -> None:
     rng = np.random.default_rng(13)
     shape = SketchShape(n_rows=2, n_columns=500)
-    found = [
-        document_membership(
-            first_tokens(COUNTS, n, rng), KEY, shape, 6.2, words=SeededWords(n), rng=rng
-        ).accuracy
-        for n in (1, 200)
-    ]
-    assert found[0] < 0.7
-    assert found[1] > 0.95
+    for n, sigma in ((1, 1.5), (20, 3.0), (200, 6.2)):
+        cut = (first_tokens(COUNTS, n, rng), KEY, shape)
+        found = joined(
+            [
+                document_membership(*cut, sigma, words=SeededWords(seed), rng=rng)
+                for seed in range(10)
+            ]
+        )
+        assert found.agrees_with(document_accuracy(*cut, sigma))
+        assert not found.agrees_with(document_accuracy(*cut, sigma / 2)) or n == 200
+    assert found.accuracy > 0.95
 
 
 def test_documents_are_thinned_and_cut_as_asked() -> None:

@@ -24,10 +24,22 @@ def test_shared_noise_fails_and_independent_noise_holds(run: Run) -> None:
     assert len(shared) == 12
     assert len(other) == 3
     assert not any(row["within"] for row in shared if row["epsilon"] < 4)
-    assert all(row["within"] for row in other)
+    assert all(row["within"] and row["as_predicted"] for row in other)
     assert all(row["low"] <= row["accuracy"] <= row["high"] for row in rows)
     errors = outcome.json["errors"]
     assert errors[0]["split"] < errors[0]["printed"]
+
+
+@pytest.mark.parametrize("subject", ["averaging", "release", "document"])
+def test_attacks_on_noise_are_as_good_as_predicted_and_that_is_allowed(
+    run: Run, subject: str
+) -> None:
+    rows = run(*SMALL, "--subject", subject, "--json").json["attacks"]
+    predicted = [row for row in rows if row["predicted"] is not None]
+    assert len(predicted) >= 4
+    for row in predicted:
+        assert row["as_predicted"], row
+        assert row["predicted"] <= row["allowed"]
 
 
 def test_the_same_seed_gives_the_same_figures(run: Run) -> None:

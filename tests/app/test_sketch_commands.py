@@ -353,7 +353,7 @@ def test_an_owner_sees_the_ids_of_its_release(call: Run, home: Home, tmp_path: P
 
 
 _KILLED = """
-import os, signal, sys
+import os, pathlib, signal, sys
 import cloister.sketch.sketch_file, cloister.sketch.noisy_release
 from cloister.app.command_line import main
 def die(*arguments, **options):
@@ -366,8 +366,12 @@ main()
 
 @pytest.mark.parametrize(
     ("patch", "n_entries"),
-    [("cloister.sketch.noisy_release._noisy_lists", 0), ("os.fsync", 1)],
-    ids=["while noise is added", "while the file is written"],
+    [
+        ("cloister.sketch.noisy_release._noisy_lists", 0),
+        ("os.fsync", 0),
+        ("pathlib.Path.replace", 1),
+    ],
+    ids=["while noise is added", "while the file is written", "before it has its name"],
 )
 def test_a_killed_release_leaves_no_file(call: Run, home: Home, patch: str, n_entries: int) -> None:
     options = _ledger(home, epsilon=20.0)
@@ -378,12 +382,13 @@ def test_a_killed_release_leaves_no_file(call: Run, home: Home, patch: str, n_en
     assert not Path(out).exists()
     with Ledger.open(options[1]) as ledger:
         assert len(ledger.pending(party_id="clinic")) == n_entries  # its cost counts all the same
+        assert len(ledger.entries(party_id="clinic")) == 1 + n_entries
     assert call(*home.release(out, *options)).code == 0
     assert call("sketch", "show", out, "--json").json["checksums"] == "match"
     assert list(Path(home.folder, ".incoming").iterdir()) == []
 
 
-def test_a_file_that_cannot_be_written_is_told_with_its_entry(
+def test_a_file_that_cannot_be_written_costs_nothing(
     call: Run, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(descriptor: int) -> None:
@@ -394,8 +399,66 @@ def test_a_file_that_cannot_be_written_is_told_with_its_entry(
     refused = call(*home.release(home.path("n"), *options, "--json"))
     assert refused.code == 1
     assert "No space left" in refused.json["error"]
-    assert "cost counts" in refused.json["error"]
+    assert "cost counts" not in refused.json["error"]
     assert not Path(home.path("n")).exists()
+    with Ledger.open(options[1]) as ledger:
+        assert [entry.kind for entry in ledger.entries()] == ["limit"]
+    monkeypatch.undo()
+    assert call(*home.release(home.path("n"), *options)).code == 0
+
+
+def test_a_file_that_does_not_get_its_name_is_told_with_its_entry(
+    call: Run, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, target: Path) -> Path:
+        raise PermissionError(13, "Permission denied")
+
+    options = _ledger(home)
+    monkeypatch.setattr(Path, "replace", refuse)
+    refused = call(*home.release(home.path("n"), *options, "--json"))
+    assert refused.code == 1
+    assert "Permission denied" in refused.json["error"]
+    assert "entry 2 of the ledger stays and its cost counts" in refused.json["error"]
+    assert not Path(home.path("n")).exists()
+    with Ledger.open(options[1]) as ledger:
+        assert [entry.number for entry in ledger.pending(party_id="clinic")] == [2]
+
+
+def test_a_release_refused_when_it_is_recorded_leaves_nothing(
+    call: Run, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cloister.app.sketch_release._refuse_early", lambda *given: None)
+    refused = call(*home.release(home.path("n"), *_ledger(home, epsilon=7.0), "--json"))
+    assert refused.code == 1
+    assert not Path(home.path("n")).exists()
+    assert list(Path(home.folder, ".incoming").iterdir()) == []
+
+
+def test_cutting_is_told_with_what_a_token_then_costs(call: Run, home: Home) -> None:
+    said = call(*home.release(home.path("n"), *_ledger(home), "--max-length", "40"))
+    assert "one token more, less or changed" in said.out
+    plain = call(*home.release(home.path("p"), "--unrecorded", "--json")).json
+    cut = call("sketch", "show", home.path("n"), "--json").json
+    assert cut["neighbours"] == "replace"
+    assert cut["epsilon"] <= 8
+    assert (
+        cut["sigma"]["cells"]
+        > 1.9 * plain["sigma"]["cells"] * (cut["n_rows"] / plain["n_rows"]) ** 0.5
+    )
+
+
+@pytest.mark.parametrize("seed", [str(1 << 64), "-1"])
+def test_a_seed_that_is_no_word_is_wrong_usage(call: Run, home: Home, seed: str) -> None:
+    assert call(*home.release(home.path("n"), "--seed", seed, "--json")).code == 2
+
+
+def test_too_small_an_epsilon_is_refused_by_its_name(call: Run, home: Home) -> None:
+    given = home.release(home.path("n"), "--unrecorded", "--json")
+    given[given.index("8")] = "0.0001"
+    refused = call(*given)
+    assert refused.code == 1
+    assert "epsilon" in refused.json["error"]
+    assert "raise epsilon to" in refused.json["remedy"]
 
 
 # Wrong input

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
+from typing import Any
 
 import numba
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as distribution
 
-from cloister.core.errors import BudgetExceeded, Damaged
+from cloister.core.errors import BudgetExceeded, Damaged, SettingsError
 from cloister.index.term_counts import TermCounts, count_terms
 from cloister.privacy.accounting import composed_epsilon, losses_of
 from cloister.privacy.ledger.ledger import Ledger
@@ -20,12 +22,14 @@ from cloister.privacy.loss import Loss
 from cloister.privacy.mechanisms.aes_noise import SeededWords, add_noise
 from cloister.privacy.mechanisms.noise_table import noise_table
 from cloister.privacy.release import NoisyTable, NoisyTablesRelease, read_release
+from cloister.sketch import release_noise
 from cloister.sketch.cell_counts import row_cells
 from cloister.sketch.document_cutting import cut_documents
 from cloister.sketch.keyed_hash import HashKey
 from cloister.sketch.noisy_release import (
     NoisyRelease,
     NoisyReleaseSettings,
+    exact_frequencies,
     make_release,
 )
 from cloister.sketch.release_noise import planned_release
@@ -37,7 +41,7 @@ TEXTS = ["cough cough fever", "fever rash", "asthma " * 9, "cough", ""] * 8
 
 def small(**changes: object) -> NoisyReleaseSettings:
     given = {"n_rows": 3, "n_columns": 20, "cell_size": 10, "epsilon": 2.0,
-             "statistics_columns": 32, "max_length": 12}  # fmt: skip
+             "statistics_columns": 32}  # fmt: skip
     return NoisyReleaseSettings(**(given | changes))  # type: ignore[arg-type]
 
 
@@ -134,6 +138,113 @@ def test_a_document_costs_as_many_tokens_as_it_may_have(counts: TermCounts) -> N
     assert release.epsilon() < document < math.inf
     unlimited = make_release(counts, KEY, small(max_length=None), words=SeededWords(1))
     assert unlimited.epsilon(level=Level.DOCUMENT) == math.inf
+
+
+def test_exact_lengths_leave_a_whole_document_without_a_bound(counts: TermCounts) -> None:
+    release = make_release(counts, KEY, small(lengths="exact", max_length=5), words=SeededWords(1))
+    assert release.epsilon() <= 2.0
+    assert release.epsilon(level=Level.DOCUMENT) == math.inf
+
+
+def _moved(one: TermCounts, other: TermCounts, settings: NoisyReleaseSettings) -> list[Loss]:
+    """Return what differs between the exact tables of two corpora, as losses."""
+    release = planned_release(settings, n_documents=one.n_documents)
+    sigma = {table.name: table.sigma for table in release.tables}
+    length = settings.max_length or 1 << 30
+    tables = []
+    for counts in (cut_documents(one, length, KEY), cut_documents(other, length, KEY)):
+        hashed = KEY.hash_terms(counts.vocabulary, settings.shape)
+        cells = [row_cells(counts, hashed, row).astype(int) for row in range(settings.n_rows)]
+        statistics = exact_frequencies(counts, KEY, settings)
+        tables.append((np.stack(cells), counts.lengths.astype(int), *statistics))
+    names = ("cells", "lengths", "document frequencies", "collection frequencies")
+    return [
+        Loss("discrete-gaussian", sigma[name], steps=int(step))
+        for name, before, after in zip(names, *tables, strict=True)
+        for step in np.abs(after - before).ravel()
+        if step
+    ]
+
+
+@pytest.mark.parametrize("max_length", [None, 4])
+def test_one_token_more_never_costs_more_than_what_is_recorded(max_length: int | None) -> None:
+    settings = small(n_columns=4, statistics_columns=4, max_length=max_length)
+    text = ["cough", "fever", "rash", "asthma"]
+    one = count_terms([" ".join(text)])
+    release = planned_release(settings, n_documents=1)
+    recorded = composed_epsilon(losses_of([release]), settings.delta)
+    assert recorded.epsilon == math.inf  # for users; tokens are next
+    recorded = composed_epsilon(losses_of([release], Level.TOKEN), settings.delta)
+    worst = 0.0
+    for i in range(25):
+        moved = _moved(one, count_terms([" ".join([*text, f"w{i}"])]), settings)
+        if moved:
+            losses = {loss: moved.count(loss) for loss in moved}
+            worst = max(worst, composed_epsilon(losses, settings.delta, method="pld").epsilon)
+    assert worst <= recorded.epsilon + 1e-3
+    assert recorded.epsilon <= settings.epsilon
+    assert worst > 0.6 * recorded.epsilon  # the bound is not far off: some token comes near it
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-3])
+@pytest.mark.parametrize("max_length", [None, 9])
+def test_too_small_an_epsilon_is_refused_with_one_that_works(
+    epsilon: float, max_length: int | None, counts: TermCounts
+) -> None:
+    with pytest.raises(SettingsError, match="raise epsilon to") as refused:
+        planned_release(small(epsilon=epsilon, max_length=max_length), n_documents=40)
+    assert refused.value.where == "epsilon"
+    least = float(re.findall(r"raise epsilon to ([0-9.e-]+)", str(refused.value))[0])
+    assert 1e-3 < least < 0.1
+    settings = small(epsilon=least, max_length=max_length)
+    make_release(counts, KEY, settings, words=SeededWords(1))
+    with pytest.raises(SettingsError, match="raise epsilon"):
+        planned_release(settings.model_copy(update={"epsilon": 0.9 * least}), n_documents=40)
+
+
+def bisected_multiplier(settings: NoisyReleaseSettings) -> float:
+    """Find the least noise of the whole by halving, to a part in 10^4."""
+
+    def cost(multiplier: float) -> float:
+        release = planned_release(settings, n_documents=1)
+        scale = multiplier / release.noise_multiplier
+        tables = [t.model_copy(update={"sigma": t.sigma * scale}) for t in release.tables]
+        wider = release.model_copy(update={"tables": tuple(tables)})
+        return composed_epsilon(losses_of([wider], Level.TOKEN), settings.delta).epsilon
+
+    found = planned_release(settings, n_documents=1).noise_multiplier
+    low, high = 0.97 * found, 1.03 * found
+    assert cost(low) > settings.epsilon >= cost(high)
+    while high > low * 1.0001:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if cost(middle) <= settings.epsilon else (middle, high)
+    return high
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"epsilon": 0.5, "n_rows": 1}, {"epsilon": 8.0, "n_rows": 1}, {"epsilon": 2.0, "n_rows": 30},
+     {"epsilon": 5.0, "delta": 1e-3, "n_rows": 1}, {"lengths": "exact"}, {"max_length": 5}],
+)  # fmt: skip
+def test_the_noise_is_the_least_within_a_thousandth(changes: dict[str, object]) -> None:
+    settings = small(**changes)
+    least = bisected_multiplier(settings)
+    found = planned_release(settings, n_documents=1).noise_multiplier
+    assert 0.9999 * least <= found <= 1.0012 * least
+
+
+def test_planning_takes_few_cost_computations(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def counting(*arguments: Any, **options: Any) -> Any:
+        asked.append(arguments)
+        return composed_epsilon(*arguments, **options)
+
+    monkeypatch.setattr(release_noise, "composed_epsilon", counting)
+    many: list[dict[str, object]] = [{"epsilon": 0.31}, {"epsilon": 7.7}, {"max_length": 3}]
+    for n, changes in enumerate(many, 1):
+        planned_release(small(**changes, statistics_share=0.0613), n_documents=1)
+        assert len(asked) <= 6 * n
 
 
 def test_cutting_depends_on_the_document_alone(counts: TermCounts) -> None:

@@ -23,6 +23,7 @@ from cloister.core.errors import CloisterError, Damaged, DataError, NotFound, St
 from cloister.core.kernel import kernel
 from cloister.sketch.sketch_file import (
     ALLOWED_TYPES,
+    arrays_aside,
     from_bytes,
     open_arrays,
     to_bytes,
@@ -242,6 +243,46 @@ def test_a_description_that_lies_is_refused_without_a_large_allocation(change: A
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()
+
+
+def test_arrays_that_begin_beyond_two_gigabytes_are_read(tmp_path: Path) -> None:
+    n_bytes = 3 << 30  # in a file that is nearly all holes
+    empty = to_bytes("example", {}, {"a": np.empty(0, np.int8), "b": np.empty(0, np.int8)})
+
+    def large(description: dict[str, Any]) -> None:
+        description["arrays"][0].update(shape=[n_bytes])
+        description["arrays"][1].update(shape=[n_bytes], offset=n_bytes)
+
+    head = bytearray(rebuilt(empty, large))
+    n_description = struct.unpack_from("<Q", head, 16)[0]
+    struct.pack_into("<Q", head, 24, len(head) + 2 * n_bytes)
+    text = bytes(head[64 : 64 + n_description])
+    head[32:64] = hashlib.blake2b(head[:32] + text, digest_size=32).digest()
+    with (tmp_path / "a").open("wb") as stream:
+        stream.write(head)
+        stream.truncate(len(head) + 2 * n_bytes)
+    found = open_arrays(tmp_path / "a", "example", verify=False).arrays
+    assert found["b"].shape == (n_bytes,)
+    assert found["b"][-1] == 0
+
+
+@pytest.mark.parametrize("shape", [(0, 1 << 60), (1,) * 33])
+def test_shapes_that_would_not_be_read_are_not_written(shape: tuple[int, ...]) -> None:
+    with pytest.raises(DataError, match="array a"):
+        to_bytes("example", {}, {"a": np.empty(shape, np.int8)})
+
+
+def test_a_file_made_aside_is_in_its_place_when_it_is_told_so(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    write_arrays(path, "example", {"new": False}, {})
+    with arrays_aside(path, "example", {"new": True}, {"a": np.zeros(3)}) as put_in_place:
+        assert open_arrays(path, "example").header == {"new": False}
+        put_in_place()
+        assert open_arrays(path, "example").header == {"new": True}
+    with pytest.raises(KeyError), arrays_aside(path, "example", {"new": 3}, {}):
+        raise KeyError
+    assert open_arrays(path, "example").header == {"new": True}
+    assert not list((tmp_path / ".incoming").iterdir())
 
 
 def test_a_description_rebuilt_without_a_change_is_read() -> None:

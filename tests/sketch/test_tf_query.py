@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 import numba
 import numpy as np
@@ -22,7 +25,7 @@ from cloister.index.term_counts import TermCounts, count_terms
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.ledger.limits import Limit
 from cloister.privacy.level import Level
-from cloister.privacy.mechanisms import SecureNoise, SimulatedNoise
+from cloister.privacy.mechanisms import NoiseSource, SecureNoise, SimulatedNoise
 from cloister.sketch.count_sketch import CountSketch
 from cloister.sketch.document_owner import exact_sketches
 from cloister.sketch.keyed_hash import HashKey, SketchShape
@@ -62,7 +65,13 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 
 def make_owner(
-    ledger: Ledger, policy: ReleasePolicy, *, seed: int = 1, counts: TermCounts = COUNTS
+    ledger: Ledger,
+    policy: ReleasePolicy,
+    *,
+    seed: int = 1,
+    counts: TermCounts = COUNTS,
+    source: NoiseSource | None = None,
+    **limits: int,
 ) -> DocumentOwner:
     return DocumentOwner(
         "clinic",
@@ -71,8 +80,9 @@ def make_owner(
         SHAPE,
         policy=policy,
         ledger=ledger,
-        queriers=["lab"],
-        source=SimulatedNoise(np.random.default_rng(seed)),
+        queriers=["lab", "ward"],
+        source=source or SimulatedNoise(np.random.default_rng(seed)),
+        **limits,
     )
 
 
@@ -162,6 +172,22 @@ def test_the_same_question_is_the_same_query_again() -> None:
     querier = make_querier(3)
     assert querier.ask(["w1"]) is querier.ask(["w1"])
     assert querier.ask(["w1"], [2]).query_id != querier.ask(["w1"]).query_id
+
+
+def test_the_same_terms_about_other_documents_get_the_same_decoys(ledger: Ledger) -> None:
+    querier = make_querier(3)
+    queries = [querier.ask(["w1", "w2"], [document]) for document in range(8)]
+    queries += [querier.ask(["w1", "w2"]), querier.ask(["w1", "w2"], open_rows=True)]
+    for query in queries[1:]:
+        assert np.array_equal(query.columns, queries[0].columns)
+    assert len({query.query_id for query in queries}) == len(queries)
+    assert (querier.ask(["w1"]).columns[0] != queries[0].columns[0]).any()  # another combination
+    owner = make_owner(ledger, UnsafeExactCounters())
+    whole, one = (
+        querier.estimate(TfAnswer.from_bytes(owner.answer(query.to_bytes(), querier="lab"))).total
+        for query in (queries[8], queries[5])
+    )
+    assert whole[5] == one[0]
 
 
 @pytest.mark.parametrize("fields", [{"n_true_rows": 0}, {"n_true_rows": 8}])
@@ -260,8 +286,7 @@ def test_the_same_columns_get_the_same_numbers_under_another_id(ledger: Ledger) 
 
 
 def test_what_was_dropped_from_memory_costs_again(ledger: Ledger) -> None:
-    owner = make_owner(ledger, IndependentNoise(width=10.0))
-    owner._most_remembered = 1
+    owner = make_owner(ledger, IndependentNoise(width=10.0), most_remembered=1)
     querier = make_querier()
     for term in ("w1", "w2", "w1"):
         owner.answer(querier.ask([term]).to_bytes(), querier="lab")
@@ -279,6 +304,7 @@ def test_calibrated_noise_costs_what_was_asked(noise: str, n_answers: int, ledge
     assert (1.95 if n_answers == 1 or noise == "gaussian" else 0.5) < spent.epsilon <= 2.0 + 1e-9
 
 
+T = TypeVar("T")
 words = st.lists(st.sampled_from(WORDS[:6]), min_size=0, max_size=12)
 
 
@@ -330,6 +356,58 @@ def test_noise_drawn_once_pays_once_and_stays_for_every_query_and_querier(ledger
                 assert seen.setdefault(place, value) == value
     assert len([entry for entry in ledger.entries() if entry.kind == "release"]) == 1
     assert np.std(list(seen.values())) == pytest.approx(policy.noise.width, rel=0.1)
+
+
+def test_noise_drawn_once_is_recorded_with_all_its_cells(ledger: Ledger) -> None:
+    owner = make_owner(ledger, NoiseOnce(IndependentNoise(width=20.0)))
+    owner.answer(make_querier().ask(["w1"], [2]).to_bytes(), querier="lab")
+    (entry,) = ledger.entries()
+    assert entry.release.n_values == SHAPE.n_cells * COUNTS.n_documents
+
+
+class SlowNoise(SimulatedNoise):
+    """Noise that leaves another thread the time to come in between."""
+
+    def discrete_gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
+        time.sleep(0.02)
+        return super().discrete_gaussian(values, sigma)
+
+
+def in_two_threads(work: Callable[[int], T]) -> list[T]:
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(work, range(2)))
+
+
+@pytest.mark.parametrize("once", [False, True])
+def test_two_threads_that_ask_the_same_get_the_same_noise_for_one_payment(
+    once: bool, ledger: Ledger
+) -> None:
+    noise = IndependentNoise(width=50.0)
+    source = SlowNoise(np.random.default_rng(1))
+    owner = make_owner(ledger, NoiseOnce(noise) if once else noise, source=source)
+    message = make_querier().ask(["w1", "w2"]).to_bytes()
+    first, second = in_two_threads(lambda _: owner.answer(message, querier="lab"))
+    assert first == second
+    assert len(ledger.entries()) == 1
+
+
+def test_two_threads_of_two_queriers_see_one_noise_of_a_cell_that_is_noised_once(
+    ledger: Ledger,
+) -> None:
+    source = SlowNoise(np.random.default_rng(1))
+    owner = make_owner(ledger, NoiseOnce(IndependentNoise(width=50.0)), source=source)
+    message = make_querier().ask(["w1"]).to_bytes()
+    first, second = in_two_threads(lambda i: owner.answer(message, querier=("lab", "ward")[i]))
+    assert first == second
+    assert len(ledger.entries()) == 1
+
+
+def test_noise_drawn_once_is_drawn_once_also_without_an_owner() -> None:
+    policy = NoiseOnce(IndependentNoise(width=50.0))
+    source = SlowNoise(np.random.default_rng(1))
+    asked = Asked(np.array([[0, 11]]), np.arange(30), np.zeros((1, 2, 30), np.int64), None)
+    first, second = in_two_threads(lambda _: policy.noised(asked, source))
+    assert np.array_equal(first, second)
 
 
 def test_noise_drawn_once_serves_one_collection(ledger: Ledger) -> None:
@@ -404,7 +482,74 @@ def test_who_may_not_ask_is_refused_before_anything_else(ledger: Ledger) -> None
         owner.answer(b"anything", querier="press")
 
 
-def test_an_id_names_one_query_for_ever(ledger: Ledger) -> None:
+def test_a_query_for_too_many_numbers_is_refused_before_the_ledger(ledger: Ledger) -> None:
+    per_term = SHAPE.n_rows * COUNTS.n_documents
+    owner = make_owner(ledger, IndependentNoise(width=10.0), most_numbers=2 * per_term)
+    querier = make_querier()
+    with pytest.raises(DataError, match=f"{3 * per_term} counters"):
+        owner.answer(querier.ask(["w1", "w2", "w3"]).to_bytes(), querier="lab")
+    assert not ledger.entries()
+    assert not owner._contents
+    owner.answer(querier.ask(["w1", "w2"]).to_bytes(), querier="lab")
+    owner.answer(querier.ask(["w1", "w2", "w3"], [0, 1]).to_bytes(), querier="lab")
+
+
+def test_memory_of_answers_is_bounded_in_bytes_and_forgets_ids_too(ledger: Ledger) -> None:
+    per_term = SHAPE.n_rows * COUNTS.n_documents
+    bounds = {"most_numbers": per_term, "most_remembered_bytes": 3 * 8 * per_term}
+    owner = make_owner(ledger, IndependentNoise(width=10.0), **bounds)
+    querier = make_querier()
+    for word in WORDS[:10]:
+        owner.answer(querier.ask([word]).to_bytes(), querier="lab")
+        kept = sum(released.counters.nbytes for released in owner._remembered.values())
+        assert kept == owner._remembered_bytes <= bounds["most_remembered_bytes"]
+    assert len(owner._remembered) == len(owner._contents) == 3
+    for i in range(20):  # other ids for what is kept
+        again = querier.ask([WORDS[9]])._replace(query_id=bytes([i]) * 16)
+        owner.answer(again.to_bytes(), querier="lab")
+    assert len(owner._contents) == 3
+    with pytest.raises(SettingsError, match="most_remembered_bytes"):
+        make_owner(ledger, IndependentNoise(width=10.0), most_numbers=2, most_remembered_bytes=9)
+
+
+def test_refused_queries_leave_nothing_behind(ledger: Ledger) -> None:
+    limit = Limit(epsilon=0.01, delta=1e-6, level=Level.TOKEN)
+    ledger.set_limit("clinic", limit, purpose="pilot")
+    owner = make_owner(ledger, IndependentNoise(width=10.0))
+    with pytest.raises(BudgetExceeded):
+        owner.answer(make_querier().ask(["w1"]).to_bytes(), querier="lab")
+    assert not owner._contents
+    assert not owner._remembered
+
+
+def test_answers_that_wait_in_the_ledger_are_known_to_the_next_owner(ledger: Ledger) -> None:
+    first = make_owner(ledger, IndependentNoise(width=10.0))
+    queries = [make_querier().ask([word]) for word in WORDS[:3]]
+    answers = [first.answer(query.to_bytes(), querier="lab") for query in queries]
+    first.delivered(queries[0].to_bytes(), querier="lab")
+    second = make_owner(ledger, IndependentNoise(width=10.0), seed=2)
+    assert [unsent.answer for unsent in second.unsent()] == answers[1:]
+    for query, answer in zip(queries[1:], answers[1:], strict=True):
+        assert second.answer(query.to_bytes(), querier="lab") == answer
+    assert len(ledger.entries()) == 3
+    for unsent in second.unsent():
+        second.arrived(unsent)
+    assert not list(second.unsent())
+    assert not ledger.pending()
+
+
+def test_only_answers_for_those_who_may_still_ask_are_sent_again(ledger: Ledger) -> None:
+    first = make_owner(ledger, IndependentNoise(width=10.0))
+    first.answer(make_querier().ask(["w1"]).to_bytes(), querier="lab")
+    first.answer(make_querier().ask(["w1"]).to_bytes(), querier="ward")
+    release = IndependentNoise(width=10.0).mechanism(7).release(7)
+    ledger.release(release, b"no answer", party_id="clinic", recipient="lab", purpose="other")
+    second = make_owner(ledger, IndependentNoise(width=10.0))
+    second._queriers = frozenset({"lab"})
+    assert [unsent.querier for unsent in second.unsent()] == ["lab"]
+
+
+def test_an_id_names_one_query_while_its_answer_is_kept(ledger: Ledger) -> None:
     owner = make_owner(ledger, IndependentNoise(width=10.0))
     querier = make_querier()
     first = querier.ask(["w1"])

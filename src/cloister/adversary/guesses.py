@@ -11,9 +11,18 @@ from numpy.typing import NDArray
 
 from cloister.core.errors import DataError
 
-__all__ = ["Guesses", "advantage_bound", "count_guesses", "guess_by_score", "joined"]
+__all__ = [
+    "Guesses",
+    "advantage_bound",
+    "count_guesses",
+    "guess_by_score",
+    "joined",
+    "laplace_accuracy",
+    "normal_accuracy",
+]
 
 RISK: Final = 0.05  # of an interval
+FAR: Final = 3.0  # standard errors from what was predicted: one run in 370 by chance
 
 Floats = NDArray[np.float64]
 
@@ -38,6 +47,19 @@ class Guesses(NamedTuple):
     def advantage(self) -> tuple[float, float, float]:
         """True less false positives, with its interval: twice the accuracy less 1."""
         return 2 * self.accuracy - 1, 2 * self.low - 1, 2 * self.high - 1
+
+    def agrees_with(self, predicted: float) -> bool:
+        """Say whether a predicted share of right guesses is within three standard errors.
+
+        Examples
+        --------
+        >>> found = count_guesses(np.arange(1000) < 620)
+        >>> found.agrees_with(0.6), found.agrees_with(0.7)
+        (True, False)
+        """
+        error = math.sqrt(predicted * (1 - predicted) / self.n_trials)
+        # Half a guess more, so that a share that no number of guesses meets exactly is no miss.
+        return abs(self.accuracy - predicted) <= FAR * error + 0.5 / self.n_trials
 
 
 def joined(parts: Sequence[Guesses]) -> Guesses:
@@ -86,3 +108,63 @@ def advantage_bound(epsilon: float, delta: float = 0.0) -> float:
     """
     shrunk = math.exp(-epsilon)
     return min(1.0, (1 - shrunk + 2 * delta * shrunk) / (1 + shrunk))
+
+
+def normal_accuracy(distance: float) -> float:
+    """Return how often the best guess is right where noise is normal: Phi(distance / 2).
+
+    Discrete noise that is not narrow comes to the same.
+
+    Parameters
+    ----------
+    distance
+        Between the two inputs, in standard deviations: the root of the sum, over all values that
+        are seen, of (shift / sigma) squared.
+
+    Examples
+    --------
+    >>> round(normal_accuracy(2.0), 4)
+    0.8413
+    """
+    return 0.5 * (1 + math.erf(distance / math.sqrt(8)))
+
+
+def laplace_accuracy(scale: float, *, shift: int = 1, n_values: int = 1) -> float:
+    """Return how often the best guess is right where values have discrete Laplace noise each.
+
+    Of a value y, the log likelihood ratio is that of y cut to 0..shift. The sum over the values
+    speaks for one of the inputs, or a coin does.
+
+    Parameters
+    ----------
+    scale
+        Of the noise.
+    shift
+        By which one of the inputs moves each value.
+    n_values
+        How many values, with noise of their own.
+
+    Examples
+    --------
+    >>> keep = math.e / (1 + math.e)  # one value moved by 1: randomised response
+    >>> math.isclose(laplace_accuracy(1.0), keep)
+    True
+    """
+    ratio = math.exp(-1 / scale)
+    at = np.arange(shift + 1)
+    chances: Floats = np.asarray((1 - ratio) / (1 + ratio) * ratio**at, np.float64)
+    chances[0], chances[-1] = 1 / (1 + ratio), ratio**shift / (1 + ratio)
+    total = _many(chances, n_values)  # of the cut values' sum, where nothing was added
+    middle = shift * n_values / 2
+    place = np.arange(len(total))
+    return float(total[place < middle].sum() + total[place == middle].sum() / 2)
+
+
+def _many(chances: Floats, n: int) -> Floats:
+    """Return the chances of the sum of n independent variables, by doubling."""
+    total = np.ones(1)
+    while n:
+        if n % 2:
+            total = np.convolve(total, chances)
+        chances, n = np.convolve(chances, chances), n // 2
+    return total

@@ -16,10 +16,11 @@ from pydantic import Field
 
 from cloister.adversary.audit import Neighbour
 from cloister.adversary.distinguishing import normal_log_ratio
+from cloister.adversary.guesses import normal_accuracy
 from cloister.core.settings import Settings
 from cloister.index.term_counts import TermCounts, count_terms
 from cloister.privacy.mechanisms.aes_noise import SeededWords
-from cloister.privacy.release import Release
+from cloister.privacy.release import NoisyTablesRelease
 from cloister.sketch.keyed_hash import HashKey
 from cloister.sketch.release_noise import NoisyReleaseSettings, planned_release
 from cloister.sketch.release_trials import NoisyTrials, noisy_trials
@@ -80,7 +81,14 @@ class NoisyReleaseAudit(Settings):
             statistics_columns=2,
         )
 
-    def releases(self) -> Sequence[Release]:
+    @property
+    def predicted_accuracy(self) -> float:
+        """How often the best guess is right: normal noise, and one step in each number moved."""
+        (release, *_) = self.releases()
+        moved = sum(table.n_moved / table.sigma**2 for table in release.tables)
+        return normal_accuracy((self.n_rounds * moved) ** 0.5)
+
+    def releases(self) -> Sequence[NoisyTablesRelease]:
         """Return what the ledger records: one release a round."""
         return [planned_release(self.release_settings, n_documents=1, simulated=True)] * (
             self.n_rounds

@@ -15,7 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cloister.adversary.distinguishing import laplace_log_ratio, normal_log_ratio
-from cloister.adversary.guesses import Guesses, guess_by_score
+from cloister.adversary.guesses import (
+    Guesses,
+    guess_by_score,
+    laplace_accuracy,
+    normal_accuracy,
+)
 from cloister.adversary.sketch_targets import SketchTargets
 from cloister.core.kernel import kernel
 from cloister.index.term_counts import TermCounts
@@ -26,8 +31,13 @@ from cloister.sketch.medians import column_medians
 from cloister.sketch.paper_shared_noise import PaperSharedNoise
 from cloister.sketch.per_query_release import IndependentNoise, ReleasePolicy
 
-__all__ = ["EstimateErrors", "independent_noise_membership", "shared_noise_membership",
-           "sign_splitting"]  # fmt: skip
+__all__ = [
+    "EstimateErrors",
+    "independent_noise_accuracy",
+    "independent_noise_membership",
+    "shared_noise_membership",
+    "sign_splitting",
+]
 
 Floats = NDArray[np.float64]
 
@@ -60,6 +70,23 @@ def independent_noise_membership(
         seen = (_answers(targets, noise, source) - targets.known) * targets.shifts
         scores += (ratio(seen, 1.0, noise.width) * (targets.shifts != 0)).sum(1)
     return guess_by_score(scores, targets.added, rng=rng)
+
+
+def independent_noise_accuracy(
+    noise: IndependentNoise, *, n_rows: int, n_answers: int = 1
+) -> float:
+    """Return how often `independent_noise_membership` is right where all rows count.
+
+    Examples
+    --------
+    >>> noise = IndependentNoise(noise="gaussian", width=5.0)
+    >>> round(independent_noise_accuracy(noise, n_rows=25), 4)  # Phi(1/2)
+    0.6915
+    """
+    n_values = n_rows * n_answers
+    if noise.noise == "laplace":
+        return laplace_accuracy(noise.width, n_values=n_values)
+    return normal_accuracy(n_values**0.5 / noise.width)
 
 
 def _answers(targets: SketchTargets, policy: ReleasePolicy, source: NoiseSource) -> Floats:
@@ -104,9 +131,9 @@ class EstimateErrors(NamedTuple):
     split
         With the noise cancelled: half of (median where the sign is +) less (median where it is -).
     noise
-        Mean absolute noise value, and the error with which the same two medians tell it.
+        Mean absolute noise value; no error, but what the others are to be compared with.
     noise_error
-        Error of the noise value as read off the answer.
+        Of the noise value as read off the answer: half of the sum of the same two medians.
     """
 
     exact: float

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cloister.adversary.guesses import Guesses, count_guesses, guess_by_score
+from cloister.adversary.guesses import Guesses, count_guesses, guess_by_score, normal_accuracy
 from cloister.index.term_counts import TermCounts
 from cloister.privacy.mechanisms.aes_noise import Words, add_noise
 from cloister.privacy.mechanisms.noise_table import noise_table
@@ -27,6 +27,7 @@ from cloister.sketch.rtk_lists import RtkLists
 
 __all__ = [
     "Selection",
+    "document_accuracy",
     "document_membership",
     "first_tokens",
     "list_membership",
@@ -210,6 +211,13 @@ def document_membership(
     # log ratio of normal densities around the sketch and around 0
     scores = ((noisy - exact / 2) * exact).sum((0, 1)) / sigma**2
     return guess_by_score(scores, there, rng=rng)
+
+
+def document_accuracy(counts: TermCounts, key: HashKey, shape: SketchShape, sigma: float) -> float:
+    """Return how often `document_membership` is right, by the documents' sketches and the noise."""
+    exact = exact_sketches(counts, key, shape).astype(np.float64)
+    lengths = np.sqrt(np.square(exact).sum((0, 1)))
+    return float(np.mean([normal_accuracy(length / sigma) for length in lengths]))
 
 
 def first_tokens(counts: TermCounts, n_tokens: int, rng: np.random.Generator) -> TermCounts:

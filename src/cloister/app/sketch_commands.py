@@ -194,7 +194,8 @@ def release(
     max_length: Annotated[
         int | None,
         typer.Option(
-            help="Cut documents to so many tokens; a whole document then has a stated cost.",
+            help="Cut documents to so many tokens: a whole document then has a stated cost, and "
+            "noise is twice as wide.",
             min=1,
             max=1 << 30,
         ),
@@ -215,14 +216,18 @@ def release(
     ] = False,
     seed: Annotated[
         int | None,
-        typer.Option(help="Noise from a seed, for experiments: it protects nobody.", min=0),
+        typer.Option(
+            help="Noise from a seed, for experiments: it protects nobody.",
+            min=0,
+            max=(1 << 64) - 1,
+        ),
     ] = None,
     force: Force = False,
     as_json: JsonFlag = False,
 ) -> Result:
     """Make a noisy sketch that may leave: noise on every cell once, then any number of queries.
 
-    It is recorded on the ledger before the file is written; over the limit nothing is written.
+    It is recorded on the ledger before the file has its name; over the limit there is no file.
     """
     from cloister.app.sketch_release import Recording, plan, release_sketch
     from cloister.sketch.key_file import read_key

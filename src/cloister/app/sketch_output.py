@@ -147,9 +147,7 @@ def _source(result: Result) -> str:
 
 
 def _show_cost(result: Result) -> None:
-    moved = (
-        "one token more or less" if result["neighbours"] == "add-remove" else "one token changed"
-    )
+    moved = _moved(result)
     typer.echo(
         f"true cost: epsilon {number(result['epsilon'])} at delta {result['delta']:g} for "
         f"{moved} in one document, against whoever gets the file, with the key or without, for "
@@ -158,7 +156,9 @@ def _show_cost(result: Result) -> None:
     whole = result["epsilon_document"]
     if result["max_length"] is None:
         typer.echo("a whole document: no bound; with --max-length it has one")
-    elif math.isfinite(whole):
+    elif not math.isfinite(whole):
+        typer.echo("a whole document: no bound")
+    else:
         typer.echo(
             f"a whole document, cut to {number(result['max_length'])} tokens: epsilon "
             f"{number(whole)}, which protects little where it is large"
@@ -168,6 +168,15 @@ def _show_cost(result: Result) -> None:
     typer.echo(f"noise (sigma): {sigma}")
     if result["simulated"]:
         typer.echo(SIMULATED)
+
+
+def _moved(result: Result) -> str:
+    """Say what the stated cost is for."""
+    if result["neighbours"] == "add-remove":
+        return "one token more or less"
+    if "lengths" in result["sigma"]:  # noisy lengths: the documents were cut
+        return "one token more, less or changed"
+    return "one token changed"
 
 
 def _show_holes(result: Result) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from cloister.app.sketch_collection import Counted
-from cloister.core.errors import StoreError
+from cloister.core.errors import NotFound, StoreError
 from cloister.privacy.ledger.entry import Receipt
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.ledger.writing import account_in, refuse_or_pass
@@ -130,14 +130,16 @@ def _refuse_early(recording: Recording, planned: Release) -> None:
 
 
 def _write_recorded(made: NoisyRelease, out: Path, recording: Recording | None) -> Receipt | None:
-    """Record a release, then write its file, then note that it is there.
+    """Write a release beside its place, record it, give the file its name, note that it is there.
 
-    Stopped in between, there is an entry and no file: the cost counts, and nothing has left.
+    A file that cannot be written costs nothing. Stopped between the record and the name, there is
+    an entry and no file: the cost counts, and nothing has left.
     """
     if recording is None:
         made.save(out)
         return None
-    with Ledger.open(recording.ledger, create=False) as ledger:
+    ledger_open = Ledger.open(recording.ledger, create=False)
+    with ledger_open as ledger, made.saved_aside(out) as put_in_place:
         receipt = made.record(
             ledger,
             party_id=recording.party_id,
@@ -145,8 +147,8 @@ def _write_recorded(made: NoisyRelease, out: Path, recording: Recording | None) 
             purpose=recording.purpose,
         )
         try:
-            made.save(out)
-        except StoreError as error:
+            put_in_place()
+        except (StoreError, NotFound) as error:
             raise StoreError(
                 f"{error.what}; entry {receipt.number} of the ledger stays and its cost counts, "
                 "though nothing was written",

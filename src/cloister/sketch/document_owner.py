@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cloister.core.errors import AccessDenied, DataError, NotFound
+from cloister.core.errors import AccessDenied, DataError, NotFound, SettingsError
 from cloister.core.ids import checked_id
 from cloister.index.term_counts import TermCounts
 from cloister.privacy.ledger.ledger import Ledger
@@ -18,26 +19,40 @@ from cloister.privacy.mechanisms import NoiseSource
 from cloister.sketch.cell_counts import cell_type, row_cells
 from cloister.sketch.keyed_hash import HashKey, SketchShape
 from cloister.sketch.per_query_release import Asked, ReleasePolicy
-from cloister.sketch.tf_messages import TfAnswer, TfQuery
+from cloister.sketch.tf_messages import ID_BYTES, TfAnswer, TfQuery
 
-__all__ = ["DocumentOwner", "exact_sketches"]
+__all__ = ["DocumentOwner", "Unsent", "exact_sketches"]
 
 ANYBODY: Final = "all-queriers"  # the recipient of a release that pays for every answer
+PURPOSE: Final = "term-frequency query "  # of a release; the query's id follows
 REMEMBERED: Final = 1000  # answers that an owner keeps
+REMEMBERED_BYTES: Final = 2**28  # and how much memory they may take
+MOST_NUMBERS: Final = 8_000_000  # of one answer: 64 MB at most, which one sealed message carries
+NUMBER_BYTES: Final = 8  # of a counter in memory
 
 
 class _Released(NamedTuple):
-    """What has left, and its number in the ledger."""
+    """What has left, its number in the ledger, and the id of the query that it was drawn for."""
 
     counters: NDArray[Any]
     number: int | None
+    query_id: bytes
+
+
+class Unsent(NamedTuple):
+    """An answer that the ledger has recorded and nobody has got yet."""
+
+    number: int
+    querier: str
+    answer: bytes
 
 
 class DocumentOwner:
     """Answers queries about its documents (algorithm 2), as its policy and the ledger allow.
 
     Nothing leaves before the ledger has the record; what would exceed the party's limit is
-    refused. A querier that asks the same again gets the same numbers, at no new cost.
+    refused. A querier that asks the same again gets the same numbers, at no new cost. Threads may
+    share an owner: they take turns.
 
     Parameters
     ----------
@@ -54,8 +69,12 @@ class DocumentOwner:
         Who may ask; nobody else.
     source
         Where the noise comes from: `SecureNoise` wherever anything truly leaves.
-    most_remembered
-        Answers that are kept; a question whose answer was dropped costs again.
+    most_numbers
+        Counters (terms x rows x documents) that one query may ask for; others are refused before
+        anything is read or recorded.
+    most_remembered, most_remembered_bytes
+        Answers that are kept, and the memory of their counters. The oldest go first; a question
+        whose answer was dropped costs again.
     """
 
     def __init__(
@@ -69,8 +88,16 @@ class DocumentOwner:
         ledger: Ledger,
         queriers: Collection[str],
         source: NoiseSource,
+        most_numbers: int = MOST_NUMBERS,
         most_remembered: int = REMEMBERED,
+        most_remembered_bytes: int = REMEMBERED_BYTES,
     ) -> None:
+        if most_remembered_bytes < NUMBER_BYTES * most_numbers:
+            raise SettingsError(
+                f"the largest answer, of {most_numbers} numbers, could not be kept",
+                where="most_remembered_bytes",
+                remedy="raise it, or lower most_numbers",
+            )
         self.party_id = checked_id(party_id)
         self.shape = shape
         self.n_documents = counts.n_documents
@@ -80,10 +107,17 @@ class DocumentOwner:
         self._ledger = ledger
         self._queriers = frozenset(queriers)
         self._source = source
+        self._most_numbers = most_numbers
         self._most_remembered = most_remembered
+        self._most_remembered_bytes = most_remembered_bytes
         self._remembered: OrderedDict[tuple[str, bytes], _Released] = OrderedDict()
-        self._contents: dict[tuple[str, bytes], bytes] = {}
-        self._unpaid = policy.opening(shape.n_rows, simulated=source.simulated)
+        self._remembered_bytes = 0
+        self._contents: dict[tuple[str, bytes], bytes] = {}  # what the ids of kept answers named
+        self._lock = threading.Lock()  # without it two threads would noise the same cells twice
+        n_cells = shape.n_cells * counts.n_documents
+        self._unpaid = policy.opening(
+            shape.n_rows, n_values=max(1, n_cells), simulated=source.simulated
+        )
 
     def answer(self, message: bytes, *, querier: str) -> bytes:
         """Answer a query, or refuse it.
@@ -101,20 +135,44 @@ class DocumentOwner:
             raise AccessDenied("may not ask", where=ascii(querier[:80]))
         query = TfQuery.from_bytes(message)
         self._check(query)
-        content = _digest(query)
-        if self._contents.setdefault((querier, query.query_id), content) != content:
-            raise DataError("the id was used for another query", where=query.query_id.hex())
-        remembered = self._remembered.get((querier, content))
-        if remembered is None:
-            remembered = self._released(query, querier)
-            self._remember((querier, content), remembered)
-        return TfAnswer(query.query_id, remembered.counters).to_bytes()
+        question = (querier, _digest(query))
+        with self._lock:
+            named = self._contents.get((querier, query.query_id), question[1])
+            if named != question[1]:
+                raise DataError("the id was used for another query", where=query.query_id.hex())
+            released = self._recalled(question, query.query_id)
+            if released is None:
+                released = self._released(query, querier)
+                self._remember(question, released)
+        return TfAnswer(query.query_id, released.counters).to_bytes()
 
     def delivered(self, message: bytes, *, querier: str) -> None:
         """Note that the answer to a query has arrived: the ledger need not keep its bytes."""
-        released = self._remembered.get((querier, _digest(TfQuery.from_bytes(message))))
+        query = TfQuery.from_bytes(message)
+        with self._lock:
+            released = self._recalled((querier, _digest(query)), query.query_id)
         if released is not None and released.number is not None:
             self._ledger.delivered(released.number)
+
+    def unsent(self) -> Iterator[Unsent]:
+        """Give the answers that wait in the ledger, for queriers who may still ask.
+
+        They are paid for: send these bytes, and then call `arrived`. Those of an earlier owner, as
+        before a restart, are remembered by their ids, so that their queries cost nothing if they
+        come again.
+        """
+        for entry in self._ledger.pending(party_id=self.party_id):
+            if entry.purpose.startswith(PURPOSE) and entry.recipient in self._queriers:
+                try:
+                    payload = self._ledger.payload(entry.number)
+                except NotFound:  # sent meanwhile, by another process
+                    continue
+                self._restore(entry.number, entry.recipient, TfAnswer.from_bytes(payload))
+                yield Unsent(entry.number, entry.recipient, payload)
+
+    def arrived(self, unsent: Unsent) -> None:
+        """Note that an answer of `unsent` has been sent."""
+        self._ledger.delivered(unsent.number)
 
     def _check(self, query: TfQuery) -> None:
         if query.key_fingerprint != self._fingerprint:
@@ -127,6 +185,14 @@ class DocumentOwner:
             )
         if query.documents is not None and query.documents.max() >= self.n_documents:
             raise NotFound("no such document", where="query")
+        n_documents = self.n_documents if query.documents is None else len(query.documents)
+        n_numbers = query.columns.size * n_documents
+        if n_numbers > self._most_numbers:
+            raise DataError(
+                f"asks for {n_numbers} counters, where {self._most_numbers} are answered at most",
+                where="query",
+                remedy="ask for fewer terms or documents at a time",
+            )
         if (query.signs is not None) != self._policy.opened:
             wanted = "must" if self._policy.opened else "must not"
             raise DataError(f"{wanted} tell which rows count", where="query")
@@ -137,7 +203,7 @@ class DocumentOwner:
         self._pay_in_advance()
         record = self._policy.record(asked, simulated=self._source.simulated)
         if record is None:
-            return _Released(self._policy.noised(asked, self._source), None)
+            return _Released(self._policy.noised(asked, self._source), None, query.query_id)
         drawn: list[bytes] = []
 
         def payload(_: object) -> bytes:  # called once the limit allows it, and perhaps again
@@ -150,9 +216,9 @@ class DocumentOwner:
             payload,
             party_id=self.party_id,
             recipient=querier,
-            purpose=f"term-frequency query {query.query_id.hex()}",
+            purpose=PURPOSE + query.query_id.hex(),
         )
-        return _Released(TfAnswer.from_bytes(drawn[-1]).counters, receipt.number)
+        return _Released(TfAnswer.from_bytes(drawn[-1]).counters, receipt.number, query.query_id)
 
     def _pay_in_advance(self) -> None:
         """Record what pays for all answers, where the policy has such a thing, before the first."""
@@ -179,10 +245,37 @@ class DocumentOwner:
             ]
         return Asked(places, documents, counters.astype(np.int64), query.signs)
 
+    def _recalled(self, question: tuple[str, bytes], query_id: bytes) -> _Released | None:
+        """Return a kept answer: by what is asked, or by the id where only that is known."""
+        by_content = self._remembered.get(question)
+        return by_content or self._remembered.get((question[0], query_id))
+
+    def _restore(self, number: int, querier: str, answer: TfAnswer) -> None:
+        """Keep an answer of which only the id is known, unless it is kept already."""
+        with self._lock:
+            if (querier, answer.query_id) not in self._contents:
+                kept = _Released(answer.counters, number, answer.query_id)
+                self._remember((querier, answer.query_id), kept)
+
     def _remember(self, question: tuple[str, bytes], released: _Released) -> None:
+        """Keep an answer, and drop the oldest while there are too many."""
+        self._drop(question)
         self._remembered[question] = released
-        while len(self._remembered) > self._most_remembered:
-            self._remembered.popitem(last=False)
+        self._remembered_bytes += released.counters.nbytes
+        querier, content = question
+        if len(content) != ID_BYTES:
+            self._contents[querier, released.query_id] = content
+        while (
+            len(self._remembered) > self._most_remembered
+            or self._remembered_bytes > self._most_remembered_bytes
+        ):
+            self._drop(next(iter(self._remembered)))
+
+    def _drop(self, question: tuple[str, bytes]) -> None:
+        released = self._remembered.pop(question, None)
+        if released is not None:
+            self._remembered_bytes -= released.counters.nbytes
+            self._contents.pop((question[0], released.query_id), None)
 
 
 def _digest(query: TfQuery) -> bytes:

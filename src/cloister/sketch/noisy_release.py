@@ -8,15 +8,17 @@ collection frequencies. All four tables are in the stated cost.
 
 What it guarantees:
 
-- Unit: one token more or less in one document of this field (``token`` level). Titles and bodies
-  are two releases; a token lies in one of them.
+- Unit: one token more or less in one document of this field (``token`` level); with ``max_length``
+  or exact lengths one token replaced by any other, at twice the noise. Titles and bodies are two
+  releases; a token lies in one of them.
 - Against everyone who gets the file, with or without the hash key, whatever else they know, for
   ever and for any number of queries. The noise comes from AES-256, so against whoever cannot break
   that.
 - A changed corpus is a new release with its own cost, and the costs add up on the ledger.
 
 What it does not protect: that a document exists, how many there are and their numbers, which are
-public; a whole document, save at the cost of as many tokens as it may have (``max_length``); the
+public; a whole document, save at the cost of as many tokens as it may have (``max_length``, and
+lengths that are not exact); the
 settings, which must not be chosen by looking at the counts; the time that making it takes. The
 hash key hides terms from those who do not have it, and no more; it is never in the file.
 """
@@ -25,6 +27,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
@@ -45,10 +49,12 @@ from cloister.sketch.cell_counts import row_cells
 from cloister.sketch.count_sketch import CountSketch
 from cloister.sketch.document_cutting import cut_documents
 from cloister.sketch.keyed_hash import HashKey
+from cloister.sketch.list_check import require_array, require_sound_lists
 from cloister.sketch.release_noise import NoisyReleaseSettings, planned_release
 from cloister.sketch.rtk_lists import RtkLists, select_row
 from cloister.sketch.sketch_file import (
     StoredArrays,
+    arrays_aside,
     from_bytes,
     open_arrays,
     to_bytes,
@@ -97,12 +103,13 @@ class NoisyRelease:
     def __post_init__(self) -> None:
         settings = self.settings
         table = (settings.statistics_rows, settings.statistics_columns)
-        fits = (
-            self.lists.ids.shape == (settings.shape.n_cells, 2, settings.cell_size)
-            and self.document_frequencies.shape == self.collection_frequencies.shape == table
+        for name in _ARRAYS[5:]:
+            require_array(name, getattr(self, name), np.int32, table, self.kind)
+        require_array("lengths", self.lengths, np.int32, self.lengths.shape[:1], self.kind)
+        present = np.ones(self.n_documents, np.bool_)
+        require_sound_lists(
+            self.lists, settings.shape.n_cells, settings.cell_size, present, self.kind
         )
-        if not fits:
-            raise DataError("the arrays do not have the sizes of the settings", where=self.kind)
 
     @property
     def n_documents(self) -> int:
@@ -130,7 +137,8 @@ class NoisyRelease:
     def epsilon(self, delta: float | None = None, level: Level = Level.TOKEN) -> float:
         """Return what it costs, by default at the delta that it was made for.
 
-        For a document that is the cost of ``max_length`` tokens, and infinite without one.
+        For a document that is the cost of ``max_length`` tokens replaced: its whole text changed to
+        any other. Without a ``max_length``, and with exact lengths, it is infinite.
         """
         losses = losses_of([self.release], level)
         return composed_epsilon(losses, delta or self.settings.delta).epsilon
@@ -154,6 +162,12 @@ class NoisyRelease:
     def save(self, path: str | Path) -> None:
         """Write it to a file."""
         write_arrays(path, self.kind, self._header(), self._arrays())
+
+    @contextmanager
+    def saved_aside(self, path: str | Path) -> Iterator[Callable[[], None]]:
+        """Write it beside its place; what this yields gives it its name. See `arrays_aside`."""
+        with arrays_aside(path, self.kind, self._header(), self._arrays()) as put_in_place:
+            yield put_in_place
 
     def to_bytes(self) -> bytes:
         """Return what `save` writes."""
@@ -190,7 +204,10 @@ class NoisyRelease:
         except (KeyError, TypeError, SettingsError) as error:
             raise DataError(f"its header cannot be read ({error})", where=where) from None
         lists = RtkLists(*arrays[:4])
-        return cls(settings, fingerprint, lists, arrays[4], arrays[5], arrays[6], release)
+        try:
+            return cls(settings, fingerprint, lists, arrays[4], arrays[5], arrays[6], release)
+        except DataError as error:
+            raise DataError(error.what, where=where) from None
 
 
 def make_release(

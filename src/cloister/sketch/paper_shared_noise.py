@@ -50,7 +50,7 @@ class PaperSharedNoise(Settings):
 
     opened: ClassVar[bool] = False
 
-    def opening(self, n_rows: int, *, simulated: bool) -> None:
+    def opening(self, n_rows: int, *, n_values: int, simulated: bool) -> None:
         """Nothing is paid for in advance."""
 
     def record(self, asked: Asked, *, simulated: bool) -> Release:

@@ -16,6 +16,7 @@ sound only while the noise is kept: an owner that lost it must pay again.
 from __future__ import annotations
 
 import math
+import threading
 from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -72,8 +73,8 @@ class ReleasePolicy(Protocol):
     def opened(self) -> bool:
         """Whether the querier must tell which rows count, and its signs."""
 
-    def opening(self, n_rows: int, *, simulated: bool) -> Release | None:
-        """Return what is paid in advance, for all answers together."""
+    def opening(self, n_rows: int, *, n_values: int, simulated: bool) -> Release | None:
+        """Return what is paid in advance, for all answers from so many cells together."""
 
     def record(self, asked: Asked, *, simulated: bool) -> Release | None:
         """Return what one answer costs; None if that was paid in advance."""
@@ -87,7 +88,7 @@ class UnsafeExactCounters(Settings):
 
     opened: ClassVar[bool] = False
 
-    def opening(self, n_rows: int, *, simulated: bool) -> None:
+    def opening(self, n_rows: int, *, n_values: int, simulated: bool) -> None:
         """Nothing is paid for in advance."""
 
     def record(self, asked: Asked, *, simulated: bool) -> Release:
@@ -164,7 +165,7 @@ class IndependentNoise(Settings):
             sensitivity=math.sqrt(n_rows),
         )
 
-    def opening(self, n_rows: int, *, simulated: bool) -> None:
+    def opening(self, n_rows: int, *, n_values: int, simulated: bool) -> None:
         """Nothing is paid for in advance."""
 
     def record(self, asked: Asked, *, simulated: bool) -> Release:
@@ -192,7 +193,8 @@ class NoiseOnce:
     one record.
 
     The noise lives in this object. Another object, as after a restart, is another release and is
-    recorded anew; so is that of changed documents.
+    recorded anew; so is that of changed documents. Threads may share it. Its memory is at most 8
+    bytes for each cell of each document: 4 times that of the sketches.
 
     Parameters
     ----------
@@ -206,16 +208,20 @@ class NoiseOnce:
         self.noise = noise
         self._noise: dict[int, Integers] = {}  # by place: the noise of each document's cell
         self._taken = False
+        self._lock = threading.Lock()  # without it two threads would draw noise of one cell twice
 
-    def opening(self, n_rows: int, *, simulated: bool) -> Release:
+    def opening(self, n_rows: int, *, n_values: int, simulated: bool) -> Release:
         """Return the cost of all answers of one owner; a second owner is refused.
 
         Noise that two collections shared would cancel in differences.
         """
-        if self._taken:
-            raise SettingsError("serves one owner only", where="NoiseOnce", remedy="make another")
-        self._taken = True
-        release = self.noise.mechanism(n_rows).release(1, simulated=simulated)
+        with self._lock:
+            if self._taken:
+                raise SettingsError(
+                    "serves one owner only", where="NoiseOnce", remedy="make another"
+                )
+            self._taken = True
+        release = self.noise.mechanism(n_rows).release(n_values, simulated=simulated)
         note = "every cell is noised once: this pays for all answers"
         return release.model_copy(update={"note": note})
 
@@ -224,19 +230,25 @@ class NoiseOnce:
 
     def noised(self, asked: Asked, source: NoiseSource) -> NDArray[Any]:
         """Draw noise for the cells that were never asked for, and use the same for the others."""
-        n_rows = asked.counters.shape[1]
         places, where = np.unique(asked.places, return_inverse=True)
+        with self._lock:
+            noise = self._drawn(places, asked, source)
+        noised: Integers = asked.counters + noise[where.ravel()].reshape(asked.counters.shape)
+        return noised
+
+    def _drawn(self, places: Integers, asked: Asked, source: NoiseSource) -> Integers:
+        """Return the noise of cells: places x documents."""
         largest = int(asked.documents.max()) + 1
         rows = [self._row(place, largest) for place in places.tolist()]
         noise = np.array([row[asked.documents] for row in rows])
         new = noise == NOT_DRAWN
         if new.any():
             zeros = np.zeros(np.count_nonzero(new), np.int64)
-            noise[new] = self.noise.mechanism(n_rows).protect(zeros, source).values
+            mechanism = self.noise.mechanism(asked.counters.shape[1])
+            noise[new] = mechanism.protect(zeros, source).values
             for row, values in zip(rows, noise, strict=True):
                 row[asked.documents] = values
-        noised: Integers = asked.counters + noise[where.ravel()].reshape(asked.counters.shape)
-        return noised
+        return noise
 
     def _row(self, place: int, n_documents: int) -> Integers:
         """Return the noise of one cell of all documents, with room for so many."""
@@ -275,7 +287,7 @@ class OwnerMedian(Settings):
         """Return the scale of the noise on doubled medians."""
         return sensitivity / self.epsilon
 
-    def opening(self, n_rows: int, *, simulated: bool) -> None:
+    def opening(self, n_rows: int, *, n_values: int, simulated: bool) -> None:
         """Nothing is paid for in advance."""
 
     def record(self, asked: Asked, *, simulated: bool) -> Release:
@@ -289,14 +301,17 @@ class OwnerMedian(Settings):
         doubled = np.rint(2 * column_medians(sums.astype(np.float64))).astype(np.int64)
         return self._mechanism(asked).protect(doubled[None, None], source).values
 
-    def _mechanism(self, asked: Asked) -> DiscreteLaplace:
-        sensitivity = 2 * median_sensitivity(asked.places, _told(asked))
+    def mechanism(self, sensitivity: int) -> DiscreteLaplace:
+        """Return the mechanism for doubled medians that one token moves so far: 2 for one term."""
         return DiscreteLaplace(
             level=Level.TOKEN,
             neighbours="add-remove",
             scale=self.scale(sensitivity),
             sensitivity=sensitivity,
         )
+
+    def _mechanism(self, asked: Asked) -> DiscreteLaplace:
+        return self.mechanism(2 * median_sensitivity(asked.places, _told(asked)))
 
 
 def median_sensitivity(places: Integers, signs: NDArray[np.int8]) -> int:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from cloister.privacy.accounting import composed_epsilon, losses_of
 from cloister.privacy.level import Level
-from cloister.sketch.per_query_release import IndependentNoise
+from cloister.sketch.per_query_release import IndependentNoise, OwnerMedian
 
-__all__ = ["QueryNoise", "laplace_cost", "query_noise"]
+__all__ = ["QueryNoise", "laplace_cost", "median_cost", "query_noise"]
 
 
 class QueryNoise(NamedTuple):
@@ -55,4 +55,16 @@ def laplace_cost(epsilon: float, delta: float, *, n_rows: int, n_answers: int) -
     """Return what so many answers with Laplace noise of ``epsilon`` each cost together."""
     noise = IndependentNoise.calibrated(epsilon, n_rows=n_rows, noise="laplace")
     one = noise.mechanism(n_rows).release(n_rows)
+    return composed_epsilon(losses_of([one] * n_answers, Level.TOKEN), delta).epsilon
+
+
+def median_cost(policy: OwnerMedian, delta: float, *, n_answers: int) -> float:
+    """Return what so many medians taken by the owner cost together, each of one term.
+
+    Examples
+    --------
+    >>> round(median_cost(OwnerMedian(epsilon=0.5), 1e-6, n_answers=1), 3)
+    0.5
+    """
+    one = policy.mechanism(sensitivity=2).release(1)
     return composed_epsilon(losses_of([one] * n_answers, Level.TOKEN), delta).epsilon

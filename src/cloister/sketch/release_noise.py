@@ -6,26 +6,39 @@ its term in the document, of that of document frequencies. The squared distance 
 over the tables, is the whole release's: 1 / multiplier^2. The cells get all of it but
 ``statistics_share``, which the others divide evenly; then the multiplier is lowered as long as the
 exact loss of all these shifted discrete normal variables stays within epsilon.
+
+Where documents are cut, one token more can push another out of what stays: then two tokens' values
+move. With ``max_length``, as with exact lengths, the release is therefore planned and recorded for
+a token replaced by any other, which is twice the distance. That covers a token more, less or
+changed in the documents before they are cut.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from pydantic import Field
 
+from cloister.core.errors import SettingsError
 from cloister.core.settings import Settings
 from cloister.privacy.accounting import composed_epsilon, losses_of
 from cloister.privacy.calibration import noise_multiplier
 from cloister.privacy.level import Level
+from cloister.privacy.loss import Loss
+from cloister.privacy.mechanisms.noise_table import MOST_WIDTH
 from cloister.privacy.release import NoisyTable, NoisyTablesRelease
 from cloister.sketch.keyed_hash import LARGEST_WIDTH, SketchShape
 
 __all__ = ["NoisyReleaseSettings", "planned_release"]
 
+Neighbours = Literal["add-remove", "replace"]
+
 ENOUGH: Final = 1e-3  # how far from the least noise a search may end, relative
+FARTHEST: Final = 0.7  # of one step of the search, in logarithms: a factor of two
+LINES: Final = 12  # steps along lines before the search halves
 
 
 class NoisyReleaseSettings(Settings):
@@ -43,11 +56,12 @@ class NoisyReleaseSettings(Settings):
         Of the sketches of frequencies.
     max_length
         Longer documents are cut to so many tokens. Only with it has a whole document a stated
-        cost. The guarantee speaks of the documents as cut: a token added to a longer document may
-        push another out, which costs as much as two tokens.
+        cost. A token added to a longer document may push another out, so the noise is twice as
+        wide; what is stated then holds for a token more, less or changed.
     lengths
         ``noisy``, or ``exact``: then neighbours are documents with one token replaced, which can
-        move twice as far, and a document's length is told to all.
+        move twice as far, and a document's length is told to all; a whole document has no stated
+        cost then.
     """
 
     n_rows: int = Field(default=2, ge=1, le=1000)
@@ -60,6 +74,12 @@ class NoisyReleaseSettings(Settings):
     statistics_columns: int = Field(default=8192, ge=1, le=LARGEST_WIDTH)
     max_length: int | None = Field(default=None, ge=1, le=1 << 30)
     lengths: Literal["noisy", "exact"] = "noisy"
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """What the stated cost is for: one token more or less, or one replaced by any other."""
+        cut = self.max_length is not None
+        return "replace" if cut or self.lengths == "exact" else "add-remove"
 
     @property
     def shape(self) -> SketchShape:
@@ -83,16 +103,23 @@ def planned_release(
     >>> release = planned_release(settings, n_documents=36_400)
     >>> [(table.name, round(table.sigma, 1)) for table in release.tables][:2]
     [('cells', 6.2), ('lengths', 29.9)]
+
+    Raises
+    ------
+    SettingsError
+        If epsilon asks for more noise than can be drawn.
     """
-    multiplier = _multiplier(
-        settings.epsilon,
-        settings.delta,
+    division = _Division(
         settings.n_rows,
         settings.statistics_rows,
         settings.statistics_share,
         settings.lengths,
+        settings.neighbours,
     )
-    groups = {} if settings.max_length is None else {Level.DOCUMENT: settings.max_length}
+    multiplier = _multiplier(settings.epsilon, settings.delta, division)
+    groups = {}
+    if settings.max_length is not None and settings.lengths == "noisy":
+        groups[Level.DOCUMENT] = settings.max_length
     n_statistics = settings.statistics_shape.n_cells
     sizes = {
         "cells": settings.shape.n_cells * max(1, n_documents),
@@ -100,74 +127,107 @@ def planned_release(
         "document frequencies": n_statistics,
         "collection frequencies": n_statistics,
     }
-    tables = _tables(
-        multiplier, settings.n_rows, settings.statistics_rows, settings.statistics_share,
-        settings.lengths,
-    )  # fmt: skip
-    named: tuple[NoisyTable, ...] = tuple(
-        table.model_copy(update={"n_values": sizes[table.name]}) for table in tables
+    named = tuple(
+        table.model_copy(update={"n_values": sizes[table.name]})
+        for table in division.tables(multiplier)
     )
-    return _release(
-        named, settings.lengths, group_sizes=groups, simulated=simulated,
+    return NoisyTablesRelease(
+        level=Level.TOKEN,
+        neighbours=settings.neighbours,
+        tables=named,
+        group_sizes=groups,
+        simulated=simulated,
         n_values=sum(table.n_values for table in named),
-    )  # fmt: skip
+    )
+
+
+class _Division(NamedTuple):
+    """How the squared distance 1 / multiplier^2 is divided among the tables."""
+
+    n_rows: int
+    statistics_rows: int
+    statistics_share: float
+    lengths: str
+    neighbours: Neighbours
+
+    def tables(self, multiplier: float) -> tuple[NoisyTable, ...]:
+        """Return the tables with their noise."""
+        if self.neighbours == "replace":
+            multiplier *= 2  # a token replaced moves twice as far
+        moved = {"cells": self.n_rows}
+        if self.lengths == "noisy":
+            moved["lengths"] = 1
+        moved["document frequencies"] = moved["collection frequencies"] = self.statistics_rows
+        share = self.statistics_share / (len(moved) - 1)
+        shares = dict.fromkeys(moved, share) | {"cells": 1 - self.statistics_share}
+        return tuple(
+            NoisyTable(name=name, sigma=multiplier * math.sqrt(n / shares[name]), n_moved=n)
+            for name, n in moved.items()
+        )
+
+    def cost(self, multiplier: float, delta: float) -> float:
+        """Return the epsilon of all tables together, for one token."""
+        tables = self.tables(multiplier)
+        release = NoisyTablesRelease(level=Level.TOKEN, neighbours=self.neighbours, tables=tables)
+        return composed_epsilon(losses_of([release], Level.TOKEN), delta).epsilon
 
 
 @lru_cache(maxsize=256)
-def _multiplier(
-    epsilon: float,
-    delta: float,
-    n_rows: int,
-    statistics_rows: int,
-    statistics_share: float,
-    lengths: str,
-) -> float:
+def _multiplier(epsilon: float, delta: float, division: _Division) -> float:
     """Return the least noise over sensitivity of the whole with which it costs ``epsilon``."""
-
-    def enough(multiplier: float) -> bool:
-        tables = _tables(multiplier, n_rows, statistics_rows, statistics_share, lengths)
-        losses = losses_of([_release(tables, lengths)], Level.TOKEN)
-        return composed_epsilon(losses, delta).epsilon <= epsilon
-
+    _refuse_too_wide(epsilon, delta, division)
     # Normal noise of continuous width is a good guess; discrete noise may need some more or less.
     # For tokens replaced every sigma is twice as wide already, and the bound is Renyi's.
-    high = 1.05 * noise_multiplier(epsilon, delta, n_rounds=1)
-    while not enough(high):
-        high *= 1.1
-    low = high / 1.1
-    while enough(low):
-        high, low = low, low / 1.1
-    while high - low > ENOUGH * high:
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    guess = noise_multiplier(epsilon, delta, n_rounds=1)
+    return _least(lambda multiplier: division.cost(multiplier, delta), epsilon, guess)
 
 
-def _tables(
-    multiplier: float, n_rows: int, statistics_rows: int, statistics_share: float, lengths: str
-) -> tuple[NoisyTable, ...]:
-    """Divide the squared distance 1 / multiplier^2 among the tables."""
-    if lengths == "exact":
-        multiplier *= 2  # a token replaced moves twice as far
-    moved = {"cells": n_rows}
-    if lengths == "noisy":
-        moved["lengths"] = 1
-    moved |= {"document frequencies": statistics_rows, "collection frequencies": statistics_rows}
-    share = statistics_share / (len(moved) - 1)
-    return tuple(
-        NoisyTable(
-            name=name,
-            sigma=multiplier * math.sqrt(n / (1 - statistics_share if name == "cells" else share)),
-            n_moved=n,
+def _least(cost: Callable[[float], float], target: float, guess: float) -> float:
+    """Return a multiplier that costs at most ``target``, within `ENOUGH` of the least.
+
+    The logarithm of the cost is nearly a straight line in that of the multiplier, and at least as
+    steep as -1 where noise is small beside one over delta: a line through the two nearest points
+    finds it in a few steps. Should the line lead nowhere, halving does.
+    """
+    low = high = (0.0, 0.0)  # multiplier, and the logarithm of its cost over the target
+    multiplier = guess
+    n_steps = 0
+    while True:
+        n_steps += 1
+        excess = math.log(max(cost(multiplier) / target, 1e-300))
+        if excess > 0:
+            low = (multiplier, min(excess, FARTHEST))
+        else:
+            high = (multiplier, max(excess, -FARTHEST))
+            if excess >= -ENOUGH:
+                return multiplier
+        if not (low[0] and high[0]):
+            multiplier *= math.exp(min(max(excess, -FARTHEST), FARTHEST) + 0.5 * ENOUGH)
+        elif high[0] - low[0] <= ENOUGH * high[0]:
+            return high[0]
+        else:
+            slope = (low[1] + 0.5 * ENOUGH) / (low[1] - high[1])
+            share = slope if n_steps < LINES and 0 < slope < 1 else 0.5
+            multiplier = low[0] * (high[0] / low[0]) ** share
+
+
+def _refuse_too_wide(epsilon: float, delta: float, division: _Division) -> None:
+    """Raise where epsilon asks for wider noise than there are tables for, before any search."""
+    widest = MOST_WIDTH / max(table.sigma for table in division.tables(1.0))
+    far = Loss("gaussian", 0.5 * widest)
+    if composed_epsilon({far: 1}, delta).epsilon <= epsilon:  # half of that is enough
+        return
+    least = division.cost(widest, delta)
+    if least > epsilon:
+        enough = _rounded_up(least * (1 + 2 * ENOUGH))
+        raise SettingsError(
+            f"{epsilon:g} asks for wider noise than can be drawn (sigma up to {MOST_WIDTH:g})",
+            where="epsilon",
+            remedy=f"raise epsilon to {enough:g}, or take fewer rows",
         )
-        for name, n in moved.items()
-    )
 
 
-def _release(tables: tuple[NoisyTable, ...], lengths: str, **options: Any) -> NoisyTablesRelease:
-    return NoisyTablesRelease(
-        level=Level.TOKEN,
-        neighbours="replace" if lengths == "exact" else "add-remove",
-        tables=tables,
-        **options,
-    )
+def _rounded_up(number: float) -> float:
+    """Round up to two figures."""
+    unit = 10.0 ** (math.floor(math.log10(number)) - 1)
+    return math.ceil(number / unit) * unit

@@ -26,6 +26,7 @@ from cloister.core.errors import DataError, NotFound, SettingsError
 from cloister.index.term_counts import TermCounts
 from cloister.sketch.cell_counts import row_cells
 from cloister.sketch.keyed_hash import HashedTerms, SketchShape
+from cloister.sketch.list_check import require_array, require_sound_lists
 from cloister.sketch.rtk_lists import RtkLists, select_row
 from cloister.sketch.rtk_query import Estimator, ReverseTop, RtkQuery
 from cloister.sketch.rtk_update import insert_documents, remove_document
@@ -248,19 +249,26 @@ class RtkSketch:
     def load(cls, path: str | Path) -> RtkSketch:
         """Read what `save` wrote; the lists are mapped from the file until the first change."""
         header, arrays = open_arrays(path, KIND)
+        where = str(path)
         try:
             shape = SketchShape(n_rows=header["n_rows"], n_columns=header["n_columns"])
             lists = RtkLists._make(arrays[name] for name in RtkLists._fields)
-            loose = np.array(arrays["loose"], np.bool_)
-            sizes = (shape.n_cells, 2)
-            if lists.sizes.shape != sizes or lists.ids.shape != (*sizes, lists.capacity):
-                raise DataError("the lists do not fit the shape", where=str(path))
-            return cls(
-                lists, shape, header["cell_size"], header["doc_ids"], header["key_fingerprint"],
-                loose,
-            )  # fmt: skip
+            loose = arrays["loose"]
+            cell_size, doc_ids = header["cell_size"], header["doc_ids"]
+            fingerprint = header["key_fingerprint"]
         except KeyError as error:
-            raise DataError(f"{error} is missing from the sketch", where=str(path)) from None
+            raise DataError(f"{error} is missing from the sketch", where=where) from None
+        except SettingsError as error:
+            raise DataError(f"its shape cannot be read ({error.what})", where=where) from None
+        present = _present(doc_ids, where)
+        capacity = lists.ids.shape[-1] if lists.ids.ndim == 3 else 0
+        if type(cell_size) is not int or not 1 <= cell_size <= capacity:
+            raise DataError(f"lists cannot show {cell_size!r} of {capacity} entries", where=where)
+        if type(fingerprint) is not str:
+            raise DataError("the key has no fingerprint", where=where)
+        require_sound_lists(lists, shape.n_cells, capacity, present, where)
+        require_array("loose", loose, np.uint8, (shape.n_cells, 2), where)
+        return cls(lists, shape, cell_size, doc_ids, fingerprint, loose.astype(np.bool_))
 
     def _current_query(self) -> RtkQuery:
         if self._query is None:
@@ -276,6 +284,14 @@ class RtkSketch:
     def _make_writable(self) -> None:
         if not self.lists.ids.flags.writeable:
             self.lists = RtkLists._make(np.array(array) for array in self.lists)
+
+
+def _present(doc_ids: Any, where: str) -> NDArray[np.bool_]:
+    """Return which numbers have a document, by the names in a file."""
+    names = [name for name in doc_ids if name is not None] if type(doc_ids) is list else [None]
+    if not all(type(name) is str for name in names) or len(set(names)) != len(names):
+        raise DataError("the documents' names are not all different texts", where=where)
+    return np.array([name is not None for name in doc_ids], np.bool_)
 
 
 def _names(doc_ids: Sequence[str] | None, first: int, n: int) -> list[str]:

@@ -31,8 +31,8 @@ import mmap
 import os
 import re
 import struct
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, NoReturn
 
@@ -43,7 +43,15 @@ from cloister.core.errors import Damaged, DataError, NotFound, StoreError
 from cloister.data.text_file import explained
 from cloister.store.incoming import incoming_file, sweep, sync_folder
 
-__all__ = ["ALLOWED_TYPES", "StoredArrays", "from_bytes", "open_arrays", "to_bytes", "write_arrays"]
+__all__ = [
+    "ALLOWED_TYPES",
+    "StoredArrays",
+    "arrays_aside",
+    "from_bytes",
+    "open_arrays",
+    "to_bytes",
+    "write_arrays",
+]
 
 Content = mmap.mmap | memoryview
 
@@ -51,6 +59,8 @@ MAGIC: Final = b"\x89CLSKET\n"  # not text, and a changed line end shows
 VERSION: Final = 1
 ALIGNMENT: Final = 64  # a cache line; no type needs more
 LARGEST_DESCRIPTION_BYTES: Final = 1 << 24
+MOST_VALUES: Final = 1 << 59  # of an array: NumPy counts bytes to 2^63
+MOST_DIMENSIONS: Final = 32
 ALLOWED_TYPES: Final = ("|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8")
 _FIXED: Final = struct.Struct("<8sIIQQ")
 _DIGEST_BYTES: Final = 32
@@ -107,19 +117,38 @@ def write_arrays(
     >>> header, arrays["table"].tolist(), arrays["table"].flags.writeable
     ({'rows': 2}, [[1, 0], [0, 1]], False)
     """
+    with arrays_aside(path, kind, header, arrays) as put_in_place:
+        put_in_place()
+
+
+@contextmanager
+def arrays_aside(
+    path: str | Path, kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> Iterator[Callable[[], None]]:
+    """Write a file beside its place, on the disk; what this yields gives it its name.
+
+    For what must happen between the two. Without that call the file is gone at the end. The
+    parameters are those of `write_arrays`.
+    """
     path = Path(path)
     pieces = _pieces(kind, header, arrays)
-    with _reported(path):
-        folder = path.parent / ".incoming"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        sweep(folder)
-        with incoming_file(folder) as incoming:  # made with mode 0600
+    with ExitStack() as stack:
+        with _reported(path):
+            folder = path.parent / ".incoming"
+            folder.mkdir(mode=0o700, exist_ok=True)
+            sweep(folder)
+            incoming = stack.enter_context(incoming_file(folder))  # made with mode 0600
             for piece in pieces:
                 incoming.stream.write(piece)
             incoming.stream.flush()
             os.fsync(incoming.stream.fileno())
-            incoming.path.replace(path)
-        sync_folder(path.parent)
+
+        def put_in_place() -> None:
+            with _reported(path):
+                incoming.path.replace(path)
+                sync_folder(path.parent)
+
+        yield put_in_place
 
 
 def to_bytes(kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
@@ -200,6 +229,8 @@ def _storable(name: str, array: NDArray[Any]) -> NDArray[Any]:
             where=f"array {name}",
             remedy=f"use one of {', '.join(ALLOWED_TYPES)}",
         )
+    if not _is_possible(array.shape):
+        raise DataError(f"the shape {array.shape} is not stored", where=f"array {name}")
     return np.asarray(array, dtype, order="C")
 
 
@@ -290,18 +321,26 @@ def _read_description(text: bytes, kind: str, where: str) -> tuple[dict[str, Any
 
 def _entry(listed: Mapping[str, Any]) -> _Entry:
     entry = _Entry(**listed)
-    sizes = (*entry.shape, entry.offset)
     sound = (
         type(entry.name) is str
         and _NAME.fullmatch(entry.name)
         and entry.dtype in ALLOWED_TYPES
-        and len(entry.shape) <= 32
-        and all(type(size) is int and size >= 0 for size in sizes)
-        and math.prod(max(size, 1) for size in sizes) < 1 << 59  # NumPy counts bytes to 2^63
+        and _is_possible(entry.shape)
+        and type(entry.offset) is int
+        and 0 <= entry.offset < MOST_VALUES
     )
     if not sound:
         raise ValueError("an array is described that cannot be")
     return entry._replace(shape=tuple(entry.shape))
+
+
+def _is_possible(shape: Sequence[int]) -> bool:
+    """Tell whether an array of this shape can be written and read."""
+    return (
+        len(shape) <= MOST_DIMENSIONS
+        and all(type(size) is int and size >= 0 for size in shape)
+        and math.prod(max(size, 1) for size in shape) < MOST_VALUES
+    )
 
 
 def _view(content: Content, place: int, entry: _Entry) -> NDArray[Any]:

@@ -41,6 +41,14 @@ class Estimates(NamedTuple):
     terms: Floats
 
 
+class _Hidden(NamedTuple):
+    """Which rows count for some terms, and the columns of all rows, decoys among them."""
+
+    rows: NDArray[np.int64]  # PV of eq. 4
+    columns: NDArray[np.uint32]  # terms x rows
+    signs: NDArray[np.int8]  # terms x rows
+
+
 class _Private(NamedTuple):
     """What the querier keeps to itself."""
 
@@ -67,7 +75,7 @@ class Querier:
     n_true_rows
         Rows that carry the terms (z1); the others carry decoys. All rows unless given: the paper
         has no default, and decoys cost accuracy while they hide next to nothing from an owner, who
-        holds the key (5 of 30 rows give the term away in 97 % of trials). What keeps a query from
+        holds the key (5 of 30 rows give the term away in 95 % of trials). What keeps a query from
         the server is that it is sealed.
     vocabulary
         Terms that decoys are hashed from; needed where there are any.
@@ -103,6 +111,7 @@ class Querier:
         self._vocabulary = vocabulary
         self._rng = rng
         self._asked: dict[tuple[Any, ...], TfQuery] = {}
+        self._hidden: dict[tuple[str, ...], _Hidden] = {}
         self._private: dict[bytes, _Private] = {}
 
     def ask(
@@ -114,7 +123,10 @@ class Querier:
     ) -> TfQuery:
         """Return a query for some terms; the same question gives the same query again.
 
-        Asked twice with other rows and decoys, the columns that stay would be the true ones.
+        Asked twice with other rows and decoys, the columns that stay would be the true ones. So
+        the same terms, in the same order, keep their rows and decoys, whatever documents they are
+        asked of, as long as this object lives. A term in another combination, or after a restart,
+        gets new ones: an owner who links such queries can intersect them.
 
         Parameters
         ----------
@@ -148,32 +160,39 @@ class Querier:
     def _new_query(
         self, terms: Sequence[str], documents: Sequence[int] | None, open_rows: bool
     ) -> TfQuery:
-        if not 1 <= len(terms) <= MOST_TERMS:
-            raise SettingsError(f"a query has 1 to {MOST_TERMS} terms", where="terms")
-        hashed = self._key.hash_terms(terms, self.shape)
-        n_rows = self.shape.n_rows
-        # Eq. 4: the first z1 of a random permutation; the estimate does not depend on their order.
-        rows = np.sort(self._rng.permutation(n_rows)[: self.n_true_rows])
-        columns = hashed.columns.copy()
-        decoys = np.setdiff1d(np.arange(n_rows), rows)
-        if len(decoys):
-            columns[:, decoys] = self._decoys(len(terms))[:, decoys]
-        signs = np.zeros((len(terms), n_rows), np.int8)
-        signs[:, rows] = hashed.signs[:, rows]
+        hidden = self._hidden_in(tuple(terms))
+        signs = np.zeros_like(hidden.signs)
+        signs[:, hidden.rows] = hidden.signs[:, hidden.rows]
         query = TfQuery(
             secrets.token_bytes(ID_BYTES),
             self._key.fingerprint,
             self.shape,
-            columns,
+            hidden.columns,
             None if documents is None else np.array(documents, np.int64),
             signs if open_rows else None,
         )
         query.check()
         n_documents = None if documents is None else len(documents)
         self._private[query.query_id] = _Private(
-            rows, hashed.signs[:, rows], n_rows, n_documents, open_rows
+            hidden.rows, hidden.signs[:, hidden.rows], self.shape.n_rows, n_documents, open_rows
         )
         return query
+
+    def _hidden_in(self, terms: tuple[str, ...]) -> _Hidden:
+        """Return the rows and decoys of some terms: those of before, or new ones."""
+        if terms not in self._hidden:
+            if not 1 <= len(terms) <= MOST_TERMS:
+                raise SettingsError(f"a query has 1 to {MOST_TERMS} terms", where="terms")
+            hashed = self._key.hash_terms(terms, self.shape)
+            n_rows = self.shape.n_rows
+            # Eq. 4: the first z1 of a random permutation; the estimate ignores their order.
+            rows = np.sort(self._rng.permutation(n_rows)[: self.n_true_rows])
+            columns = hashed.columns.copy()
+            decoys = np.setdiff1d(np.arange(n_rows), rows)
+            if len(decoys):
+                columns[:, decoys] = self._decoys(len(terms))[:, decoys]
+            self._hidden[terms] = _Hidden(rows, columns, hashed.signs)
+        return self._hidden[terms]
 
     def _decoys(self, n_terms: int) -> NDArray[np.uint32]:
         """Hash a term drawn anew for each term and row."""

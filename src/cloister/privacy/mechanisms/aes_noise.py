@@ -129,7 +129,7 @@ class SeededWords:
         return int.from_bytes(words.tobytes(), "big")
 
     def _generator(self, purpose: int, block: int) -> np.random.Philox:
-        # Its counter goes up before the first block; 256 bits, so the purpose lies far above.
+        # Purposes differ in the key. The counter goes up before the first block is made.
         return np.random.Philox(key=[self.seed, purpose], counter=block)
 
 
