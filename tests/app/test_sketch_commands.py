@@ -464,6 +464,15 @@ def test_too_small_an_epsilon_is_refused_by_its_name(call: Run, home: Home) -> N
 # Wrong input
 
 
+def test_no_force_replaces_a_key(call: Run, home: Home) -> None:
+    before = Path(home.key).read_bytes()
+    build = ("sketch", "build", home.collection, "--key", home.key, "--out", home.key)
+    refused = call(*build, "--force", "--json")
+    assert refused.code == 1
+    assert "no sketch" in refused.json["error"]
+    assert Path(home.key).read_bytes() == before
+
+
 def test_an_existing_file_is_replaced_by_force_only(call: Run, home: Home) -> None:
     sketch = home.built(call)
     content = Path(sketch).read_bytes()

@@ -60,12 +60,19 @@ def _doing(what: str) -> Iterator[Say]:
 
 def _refuse_existing(out: Path, *, force: bool) -> None:
     from cloister.core.errors import NotFound, StoreError
+    from cloister.sketch.sketch_file import is_sketch_file
 
     if out.is_dir() or (out.exists() and not force):
         raise StoreError(
             "a folder has this name" if out.is_dir() else "the file is there already",
             where=str(out),
             remedy="choose another name" if out.is_dir() else "choose another name, or add --force",
+        )
+    if out.exists() and not is_sketch_file(out):  # a key or a ledger, say
+        raise StoreError(
+            "the file that is there is no sketch, and is not replaced",
+            where=str(out),
+            remedy="choose another name",
         )
     if not out.absolute().parent.is_dir():
         raise NotFound(

@@ -90,14 +90,15 @@ def reverse_top(
 
     ``found`` and ``counts`` have k places; those that stay empty get -1 and 0. A document that
     fewer than half of the lists have cannot have a median above what missing rows are imputed
-    with: where k others are above that, it is not even looked at.
+    with: where k others are above that, it is not even looked at. With one row or two, one list
+    is half.
     """
     half = (len(cells) + 1) // 2 if estimator == MEDIAN else 0
     least = max(least_rows, 2)
     _count_lists(lists, shown, cells, sides, scratch, 1)
     n = _gather(lists, shown, cells, sides, imputed, max(least, half), scratch)
     n_found = _score(n, len(cells), estimator, cut, scratch, found, counts)
-    settled = half > 0 and n_found == len(found) and counts[0] > imputed.max() + TIE_SHARE
+    settled = half > 1 and n_found == len(found) and counts[0] > imputed.max() + TIE_SHARE
     if not settled and half > least:
         _forget(n, scratch)
         n = _gather(lists, shown, cells, sides, imputed, least, scratch)

@@ -48,6 +48,7 @@ __all__ = [
     "StoredArrays",
     "arrays_aside",
     "from_bytes",
+    "is_sketch_file",
     "open_arrays",
     "to_bytes",
     "write_arrays",
@@ -161,6 +162,12 @@ def to_bytes(kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[
     array([3, 1], dtype=int16)
     """
     return b"".join(_pieces(kind, header, arrays))
+
+
+def is_sketch_file(path: str | Path) -> bool:
+    """Say whether a file begins as the files of this format do; nothing else is checked."""
+    with Path(path).open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
 
 
 def open_arrays(path: str | Path, kind: str, *, verify: bool = True) -> StoredArrays:
