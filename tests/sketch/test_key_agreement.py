@@ -22,8 +22,8 @@ from cloister.privacy.sealed.sender import Sender
 from cloister.sketch.key_agreement import (
     KeyAgreement,
     KeyAgreementFailed,
+    KeyRoster,
     Outgoing,
-    Roster,
     SealedKeyAgreement,
     agree_in_process,
 )
@@ -31,11 +31,13 @@ from cloister.sketch.key_agreement import (
 Letter = tuple[str, Outgoing]
 
 
-def roster_of(n_parties: int, epoch: int = 1) -> Roster:
-    return Roster("clinics", {f"clinic-{i}": bytes([i + 1]) * 32 for i in range(n_parties)}, epoch)
+def roster_of(n_parties: int, epoch: int = 1) -> KeyRoster:
+    return KeyRoster(
+        "clinics", {f"clinic-{i}": bytes([i + 1]) * 32 for i in range(n_parties)}, epoch
+    )
 
 
-def sides_of(roster: Roster) -> dict[str, KeyAgreement]:
+def sides_of(roster: KeyRoster) -> dict[str, KeyAgreement]:
     return {name: KeyAgreement(roster, name) for name in roster.parties}
 
 
@@ -190,14 +192,14 @@ def test_an_altered_envelope_is_refused(number: int, place: int, bit: int) -> No
 @pytest.mark.parametrize(
     "other",
     [
-        Roster("others", roster_of(3).parties),
+        KeyRoster("others", roster_of(3).parties),
         roster_of(3, epoch=2),
         roster_of(4),
-        Roster("clinics", {**roster_of(3).parties, "clinic-2": b"\xee" * 32}),
+        KeyRoster("clinics", {**roster_of(3).parties, "clinic-2": b"\xee" * 32}),
     ],
     ids=["name", "epoch", "one more", "identity key"],
 )
-def test_a_party_with_another_roster_is_refused_by_name(other: Roster) -> None:
+def test_a_party_with_another_roster_is_refused_by_name(other: KeyRoster) -> None:
     side = KeyAgreement(roster_of(3), "clinic-0")
     side.begin()
     for message in KeyAgreement(other, "clinic-1").begin():
@@ -311,7 +313,7 @@ def test_a_new_party_comes_in_with_a_new_epoch_and_a_new_key() -> None:
     new = agree_in_process("clinics", IDENTITIES, epoch=2)
     assert set(new) == set(IDENTITIES)
     assert new["clinic-0"].fingerprint != old["clinic-0"].fingerprint
-    roster = Roster("clinics", {name: key.public for name, key in before.items()})
+    roster = KeyRoster("clinics", {name: key.public for name, key in before.items()})
     grown = roster.next_epoch({name: key.public for name, key in IDENTITIES.items()})
     assert (grown.epoch, len(grown.parties), grown.federation) == (2, 3, "clinics")
     assert roster.next_epoch().parties == roster.parties
@@ -319,14 +321,14 @@ def test_a_new_party_comes_in_with_a_new_epoch_and_a_new_key() -> None:
 
 def test_rosters_have_one_digest_for_each_content() -> None:
     parties = dict(roster_of(3).parties)
-    base = Roster("f", parties)
-    assert Roster("f", dict(reversed(parties.items()))).digest() == base.digest()
+    base = KeyRoster("f", parties)
+    assert KeyRoster("f", dict(reversed(parties.items()))).digest() == base.digest()
     others = [
-        Roster("g", parties),
-        Roster("f", parties, 2),
-        Roster("f", {**parties, "clinic-9": b"\x99" * 32}),
-        Roster("f", {**parties, "clinic-0": b"\x99" * 32}),
-        Roster("f", {name + "x": key for name, key in parties.items()}),
+        KeyRoster("g", parties),
+        KeyRoster("f", parties, 2),
+        KeyRoster("f", {**parties, "clinic-9": b"\x99" * 32}),
+        KeyRoster("f", {**parties, "clinic-0": b"\x99" * 32}),
+        KeyRoster("f", {name + "x": key for name, key in parties.items()}),
     ]
     digests = [base.digest(), *(other.digest() for other in others)]
     assert len(set(digests)) == len(digests)
@@ -344,7 +346,7 @@ def test_rosters_have_one_digest_for_each_content() -> None:
 )
 def test_a_roster_that_cannot_be_is_refused(parties: dict[str, bytes], epoch: int) -> None:
     with pytest.raises(SettingsError):
-        Roster("f", parties, epoch)
+        KeyRoster("f", parties, epoch)
 
 
 def test_a_side_must_be_in_its_roster_and_begins_once() -> None:
@@ -359,7 +361,7 @@ def test_a_side_must_be_in_its_roster_and_begins_once() -> None:
 def test_a_roster_with_another_key_than_the_directory_is_refused() -> None:
     identity, other = SigningIdentity.generate(), SigningIdentity.generate()
     directory = Directory({"a": identity.public, "b": other.public})
-    roster = Roster("f", {"a": identity.public, "b": b"\x01" * 32})
+    roster = KeyRoster("f", {"a": identity.public, "b": b"\x01" * 32})
     sender, receiver = Sender("a", identity, directory), Receiver(Prekeys("a", identity), directory)
     with pytest.raises(SettingsError, match="b: the roster has another identity key"):
         SealedKeyAgreement(KeyAgreement(roster, "a"), sender, receiver, directory)

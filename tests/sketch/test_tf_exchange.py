@@ -16,10 +16,11 @@ from cloister.privacy.sealed.prekeys import Prekeys
 from cloister.privacy.sealed.receiver import Receiver
 from cloister.privacy.sealed.relay import InMemoryRelay, RelayFull
 from cloister.privacy.sealed.sender import Sender
+from cloister.sketch.document_owner import DocumentOwner
 from cloister.sketch.keyed_hash import HashKey, SketchShape
 from cloister.sketch.per_query_release import IndependentNoise, NoiseOnce, ReleasePolicy
 from cloister.sketch.tf_exchange import MOST_ATTEMPTS, Post, SealedOwner, SealedQuerier
-from cloister.sketch.tf_query import DocumentOwner, Querier
+from cloister.sketch.tf_query import Querier
 from cloister.store.database import Database
 
 KEY, SHAPE = HashKey(bytes(32)), SketchShape(n_rows=5, n_columns=64)

@@ -27,7 +27,7 @@ from cloister.privacy.ledger.limits import Limit
 from cloister.privacy.level import Level
 from cloister.privacy.mechanisms import NoiseSource, SecureNoise, SimulatedNoise
 from cloister.sketch.count_sketch import CountSketch
-from cloister.sketch.document_owner import exact_sketches
+from cloister.sketch.document_owner import DocumentOwner, exact_sketches
 from cloister.sketch.keyed_hash import HashKey, SketchShape
 from cloister.sketch.medians import column_medians
 from cloister.sketch.paper_shared_noise import PaperSharedNoise
@@ -41,7 +41,7 @@ from cloister.sketch.per_query_release import (
     median_sensitivity,
 )
 from cloister.sketch.tf_messages import TfAnswer, TfQuery
-from cloister.sketch.tf_query import DocumentOwner, Querier
+from cloister.sketch.tf_query import Querier
 
 KEY = HashKey(bytes(range(32)))
 SHAPE = SketchShape(n_rows=7, n_columns=11)

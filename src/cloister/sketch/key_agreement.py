@@ -10,8 +10,8 @@ sealed, through a relay that sees ciphertext only:
    compute.
 
 The key is HKDF-SHA256 of all contributions in the order of party ids, salted with the digest of the
-`Roster`: the federation's name, the epoch, the parties and their identity keys. Messages carry that
-digest, so those of another roster or epoch are refused.
+`KeyRoster`: the federation's name, the epoch, the parties and their identity keys. Messages carry
+that digest, so those of another roster or epoch are refused.
 
 **What holds.** The relay and whoever reads its traffic learn nothing about the key, while the
 sealed messages hold. Who ends with a key knows that every other party had the same one when it
@@ -50,7 +50,7 @@ __all__ = [
     "KeyAgreement",
     "KeyAgreementFailed",
     "Outgoing",
-    "Roster",
+    "KeyRoster",
     "SealedKeyAgreement",
     "agree_in_process",
 ]
@@ -80,7 +80,7 @@ class Outgoing(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Roster:
+class KeyRoster:
     """Who agrees on a key, for which federation, for the how manieth time.
 
     All parties must begin with the same roster. An epoch is used once, also when it failed.
@@ -96,7 +96,7 @@ class Roster:
 
     Examples
     --------
-    >>> roster = Roster("clinics", {"a": bytes(32), "b": bytes([1]) * 32})
+    >>> roster = KeyRoster("clinics", {"a": bytes(32), "b": bytes([1]) * 32})
     >>> roster.next_epoch().epoch, roster.next_epoch().digest() == roster.digest()
     (2, False)
     """
@@ -118,9 +118,11 @@ class Roster:
         if not 1 <= self.epoch < 1 << 64:
             raise SettingsError(f"epochs count from 1 (given: {self.epoch})", where="roster")
 
-    def next_epoch(self, parties: Mapping[str, bytes] | None = None) -> Roster:
+    def next_epoch(self, parties: Mapping[str, bytes] | None = None) -> KeyRoster:
         """Return the roster of the next agreement: the same parties, or those who are in it now."""
-        return Roster(self.federation, self.parties if parties is None else parties, self.epoch + 1)
+        return KeyRoster(
+            self.federation, self.parties if parties is None else parties, self.epoch + 1
+        )
 
     def digest(self) -> bytes:
         """Return a hash of all of it."""
@@ -147,7 +149,7 @@ class KeyAgreement:
 
     Examples
     --------
-    >>> roster = Roster("clinics", {"a": bytes(32), "b": bytes([1]) * 32})
+    >>> roster = KeyRoster("clinics", {"a": bytes(32), "b": bytes([1]) * 32})
     >>> sides = {name: KeyAgreement(roster, name) for name in roster.parties}
     >>> on_the_way = [(name, message) for name in sides for message in sides[name].begin()]
     >>> while on_the_way:
@@ -158,7 +160,7 @@ class KeyAgreement:
     True
     """
 
-    def __init__(self, roster: Roster, party_id: str) -> None:
+    def __init__(self, roster: KeyRoster, party_id: str) -> None:
         if party_id not in roster.parties:
             raise SettingsError("not a party of this roster", where=party_id)
         self.roster = roster
@@ -361,7 +363,7 @@ def agree_in_process(
     Parameters
     ----------
     federation, epoch
-        As in `Roster`.
+        As in `KeyRoster`.
     identities
         The parties.
     relay
@@ -376,7 +378,7 @@ def agree_in_process(
     """
     relay = InMemoryRelay() if relay is None else relay
     directory = Directory({name: identity.public for name, identity in identities.items()})
-    roster = Roster(federation, {name: directory.public(name) for name in directory}, epoch)
+    roster = KeyRoster(federation, {name: directory.public(name) for name in directory}, epoch)
     prekeys = {name: Prekeys(name, identity) for name, identity in identities.items()}
     for name, held in prekeys.items():
         relay.publish(name, held.current().to_bytes())

@@ -20,8 +20,9 @@ from cloister.privacy.sealed.receiver import Message, Receiver
 from cloister.privacy.sealed.refusals import MessageRefused
 from cloister.privacy.sealed.relay import Delivery, Relay
 from cloister.privacy.sealed.sender import Sender
+from cloister.sketch.document_owner import DocumentOwner
 from cloister.sketch.tf_messages import ID_BYTES, TfAnswer, TfQuery
-from cloister.sketch.tf_query import DocumentOwner, Estimates, Querier
+from cloister.sketch.tf_query import Estimates, Querier
 from cloister.store.database import Database
 
 __all__ = ["Post", "SealedOwner", "SealedQuerier", "Reply"]

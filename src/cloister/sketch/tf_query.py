@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cloister.core.errors import DataError, NotFound, SettingsError
-from cloister.sketch.document_owner import DocumentOwner
 from cloister.sketch.keyed_hash import HashKey, SketchShape
 from cloister.sketch.medians import column_medians
 from cloister.sketch.tf_messages import ID_BYTES, MOST_TERMS, TfAnswer, TfQuery
 
-__all__ = ["DocumentOwner", "Estimates", "Querier"]
+__all__ = ["Estimates", "Querier"]
 
 Floats = NDArray[np.float64]
 
