@@ -16,8 +16,7 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -25,9 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cloister
-from cloister.core.errors import Damaged, DataError, NotFound, SettingsError, StoreError
+from cloister.core.errors import Damaged, DataError, SettingsError
 from cloister.data.text_file import explained
 from cloister.rank.ranker import Ranker, RankerSettings
+from cloister.store.file_errors import writing
 from cloister.store.incoming import incoming_file, sync_folder
 
 __all__ = ["SavedRanker", "load_ranker", "load_saved", "save_ranker"]
@@ -78,7 +78,7 @@ def save_ranker(
     kind = _format_of(path)
     _require_finite(ranker.parameters, "Ranker")
     content = kind.encoded(ranker.parameters, _record_of(ranker, extra or {}))
-    with _reported(path), incoming_file(path.parent) as incoming:
+    with writing(path), incoming_file(path.parent) as incoming:
         incoming.stream.write(content)
         incoming.stream.flush()
         os.fsync(incoming.stream.fileno())
@@ -187,23 +187,6 @@ def _checked_record(text: str, parameters: Floats, path: Path) -> dict[str, Any]
 
 def _foreign(path: Path, why: str) -> DataError:
     return DataError(f"not a whole file of a ranker: {why}", where=str(path), remedy=_AGAIN)
-
-
-@contextmanager
-def _reported(path: Path) -> Iterator[None]:
-    """Turn the errors of writing a file into ours."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise NotFound(
-            "no such folder", where=str(path.parent), remedy="make the folder first"
-        ) from None
-    except OSError as error:
-        raise StoreError(
-            f"cannot be written: {error.strerror or error}",
-            where=str(path),
-            remedy="check the folder, who may write there, and its free space",
-        ) from error
 
 
 class _Format(NamedTuple):

@@ -39,8 +39,9 @@ from typing import Any, BinaryIO, Final, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from cloister.core.errors import Damaged, DataError, NotFound, StoreError
+from cloister.core.errors import Damaged, DataError
 from cloister.data.text_file import explained
+from cloister.store.file_errors import writing
 from cloister.store.incoming import incoming_file, sweep, sync_folder
 
 __all__ = [
@@ -134,7 +135,7 @@ def arrays_aside(
     path = Path(path)
     pieces = _pieces(kind, header, arrays)
     with ExitStack() as stack:
-        with _reported(path):
+        with writing(path):
             folder = path.parent / ".incoming"
             folder.mkdir(mode=0o700, exist_ok=True)
             sweep(folder)
@@ -145,7 +146,7 @@ def arrays_aside(
             os.fsync(incoming.stream.fileno())
 
         def put_in_place() -> None:
-            with _reported(path):
+            with writing(path):
                 incoming.path.replace(path)
                 sync_folder(path.parent)
 
@@ -393,19 +394,3 @@ def _require_name(name: str, what: str) -> None:
 
 def _damaged(what: str, where: str) -> NoReturn:
     raise Damaged(what, where=where, remedy=_AGAIN)
-
-
-@contextmanager
-def _reported(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError:
-        raise NotFound(
-            "no such folder", where=str(path.parent), remedy="make the folder first"
-        ) from None
-    except OSError as error:
-        raise StoreError(
-            f"cannot be written: {error.strerror or error}",
-            where=str(path),
-            remedy="check the folder, who may write there, and its free space",
-        ) from error

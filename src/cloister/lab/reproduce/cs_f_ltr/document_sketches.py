@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cloister.core.errors import SettingsError
+from cloister.federate.silos.augmentation import ExactAnswers
 from cloister.index.term_counts import TermCounts
 from cloister.sketch.cell_counts import cell_type, row_cells
 from cloister.sketch.keyed_hash import HashKey, SketchShape
@@ -26,7 +27,7 @@ SketchKind = Literal["count-sketch", "count-min"]
 BLOCK: Final = 4096  # documents whose counters are put together at a time
 
 
-class DocumentSketches:
+class DocumentSketches(ExactAnswers):
     """The sketches of one field of a party's documents; a `TermSource` that also answers `top`.
 
     Parameters
@@ -65,7 +66,8 @@ class DocumentSketches:
     ) -> None:
         if claimed_epsilon is not None and rng is None:
             raise SettingsError("noise needs a generator", where="rng")
-        self._counts, self._key, self._shape = counts, key, shape
+        super().__init__(counts)  # lengths and frequencies are exact
+        self._key, self._shape = key, shape
         self._signed = kind == "count-sketch"
         self._n_rows = shape.n_rows if n_true_rows is None else n_true_rows
         self._claimed_epsilon, self._rng = claimed_epsilon, rng
@@ -75,29 +77,6 @@ class DocumentSketches:
         )
         for row in range(self._n_rows):
             row_cells(counts, hashed, row, signed=self._signed, out=self._cells[row])
-
-    @property
-    def n_documents(self) -> int:
-        """Number of documents."""
-        return self._counts.n_documents
-
-    @property
-    def n_tokens(self) -> float:
-        """Number of tokens, exactly."""
-        return self._counts.n_tokens
-
-    @property
-    def lengths(self) -> Floats:
-        """Lengths, exactly."""
-        return self._counts.lengths
-
-    def document_frequencies(self, terms: Sequence[str]) -> Floats:
-        """Return in how many documents each term occurs, exactly."""
-        return self._counts.document_frequencies(terms)
-
-    def collection_frequencies(self, terms: Sequence[str]) -> Floats:
-        """Return how often each term occurs, exactly."""
-        return self._counts.collection_frequencies(terms)
 
     def term_counts(self, terms: Sequence[str], documents: Numbers) -> Floats:
         """Return estimates of how often each term (row) occurs in each document (column)."""
