@@ -7,7 +7,7 @@ the same pass. Memory is that of all documents' sketches.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,10 @@ from cloister.core.kernel import kernel
 from cloister.index.term_counts import TermCounts
 from cloister.sketch.cell_counts import cell_type, row_cells
 from cloister.sketch.keyed_hash import HashedTerms, SketchShape
+from cloister.sketch.medians import BLOCK, insert_lane
 from cloister.sketch.rtk_query import ReverseTop
 
 __all__ = ["Naive"]
-
-BLOCK: Final = 512  # documents whose rows are sorted together: they stay in the nearest cache
 
 
 class Naive:
@@ -97,11 +96,7 @@ def _scan(
     signs: NDArray[np.int8],
     doubled: NDArray[np.int32],
 ) -> None:
-    """Write twice the median of each document's rows, block by block.
-
-    Rows are inserted one after the other into sorted lanes, one document a lane: minima and maxima
-    over whole lanes, which run in vector registers.
-    """
+    """Write twice the median of each document's rows, block by block."""
     n_rows = len(places)
     lanes = np.empty((n_rows, BLOCK), np.int32)
     for begin in range(0, cells.shape[1], BLOCK):
@@ -111,12 +106,7 @@ def _scan(
             lane = lanes[row]
             for i in range(n):
                 lane[i] = sign * np.int32(cell[begin + i])
-            for above in range(row, 0, -1):
-                upper, lower = lanes[above - 1], lanes[above]
-                for i in range(n):
-                    one, two = upper[i], lower[i]
-                    upper[i] = min(one, two)
-                    lower[i] = max(one, two)
+            insert_lane(lanes, row, n)
         one_lane, two_lane = lanes[(n_rows - 1) // 2], lanes[n_rows // 2]
         for i in range(n):
             doubled[begin + i] = one_lane[i] + two_lane[i]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cloister.core.kernel import kernel, parallel_kernel
 from cloister.sketch.best_k import is_worse, keep_best, sort_best
+from cloister.sketch.medians import BLOCK, insert_lane
 from cloister.sketch.rtk_lists import RtkLists
 
 __all__ = [
@@ -33,12 +34,14 @@ class Scratch(NamedTuple):
     n_lists: NDArray[np.uint16]  # [n_documents] in how many lists a document is
     slots: NDArray[np.int32]  # [n_documents] 1 more than a candidate's place, 0 for others
     candidates: NDArray[np.int32]  # the candidates' numbers; room for all that lists can hold
-    rows: Floats  # their rows, and in a last column the estimate
+    rows: Floats  # their rows, a column each; then a line for the estimate, one for the score
 
 
 MEDIAN: Final = 0  # the median of the rows; of equal medians the larger clipped mean is better
 MEAN: Final = 1  # Huber's mean of the rows, from the median in three steps
 N_STEPS: Final = 3  # a Huber mean of few rows has settled by then
+CENTRE: Final = -2  # lines of `Scratch.rows`
+SCORE: Final = -1
 TIE_SHARE: Final = 1e-3  # how far the clipped mean may move a median: less than medians differ
 
 
@@ -109,7 +112,7 @@ def reverse_top(
         )
     sort_best(found, counts, n_found)
     for i in range(n_found):
-        counts[i] = scratch.rows[scratch.slots[found[i]] - 1, -1]
+        counts[i] = scratch.rows[CENTRE, scratch.slots[found[i]] - 1]
     found[n_found:] = -1
     counts[n_found:] = 0.0
     _forget(n, scratch)
@@ -162,7 +165,7 @@ def _gather(
             if slot == 0:
                 n = _admit(document, n, imputed, scratch)
                 slot = n
-            rows[slot - 1, row] = lists.values[cell, side, i]
+            rows[row, slot - 1] = lists.values[cell, side, i]
     return n
 
 
@@ -172,7 +175,7 @@ def _admit(document: Any, n: int, imputed: Floats, scratch: Scratch) -> int:
     scratch.slots[document] = n + 1
     scratch.candidates[n] = document
     for row in range(len(imputed)):
-        scratch.rows[n, row] = imputed[row]
+        scratch.rows[row, n] = imputed[row]
     return n + 1
 
 
@@ -193,18 +196,53 @@ def _score(
     counts: Floats,
 ) -> int:
     """Estimate the candidates' counts and keep the best; return how many were kept."""
-    ordered = np.empty(n_rows)
+    _estimate(n, n_rows, estimator, cut, scratch.rows)
+    scores = scratch.rows[SCORE]
     n_found = 0
     for i in range(n):
-        known = scratch.rows[i, :n_rows]
-        centre = score = robust_centre(known, ordered, estimator, cut)
-        scratch.rows[i, -1] = centre
-        if n_found == len(found) and centre + TIE_SHARE < counts[0]:
+        if n_found == len(found) and scores[i] < counts[0]:
             continue
-        if estimator == MEDIAN:
-            score += tie_break(known, centre, cut)
-        n_found = keep_best(found, counts, n_found, scratch.candidates[i], score)
+        n_found = keep_best(found, counts, n_found, scratch.candidates[i], scores[i])
     return n_found
+
+
+@kernel
+def _estimate(n: int, n_rows: int, estimator: int, cut: float, rows: Floats) -> None:
+    """Write `robust_centre` of each candidate and its score, a block of candidates at a time."""
+    lanes, sums = np.empty((n_rows, BLOCK)), np.empty(BLOCK)
+    for begin in range(0, n, BLOCK):
+        size = min(BLOCK, n - begin)
+        for row in range(n_rows):
+            lanes[row, :size] = rows[row, begin : begin + size]
+            insert_lane(lanes, row, size)
+        centre = rows[CENTRE, begin : begin + size]
+        score = rows[SCORE, begin : begin + size]
+        for i in range(size):
+            centre[i] = 0.5 * (lanes[n_rows // 2, i] + lanes[(n_rows - 1) // 2, i])
+        if estimator == MEAN:
+            for _ in range(N_STEPS):
+                _clipped_sums(rows, begin, n_rows, centre, cut, sums)
+                for i in range(size):
+                    centre[i] += sums[i] / n_rows
+            score[:] = centre
+        else:
+            _clipped_sums(rows, begin, n_rows, centre, cut, sums)
+            for i in range(size):
+                score[i] = centre[i] + TIE_SHARE * (sums[i] / n_rows) / cut
+
+
+@kernel
+def _clipped_sums(
+    rows: Floats, begin: int, n_rows: int, centre: Floats, cut: float, sums: Floats
+) -> None:
+    """Sum each candidate's rows, less the centre and clipped; in their order, as one would."""
+    sums[:] = 0.0
+    for row in range(n_rows):
+        values = rows[row, begin : begin + len(centre)]
+        for i in range(len(centre)):
+            apart = values[i] - centre[i]
+            apart = -cut if apart < -cut else apart
+            sums[i] += cut if apart > cut else apart
 
 
 @kernel
@@ -248,7 +286,7 @@ def _add_single(
                 continue
             if n_found < len(found) or is_worse(found[0], counts[0], document, score):
                 n = _admit(document, n, imputed, scratch)
-                scratch.rows[n - 1, -1] = centre
+                scratch.rows[CENTRE, n - 1] = centre
                 n_found = keep_best(found, counts, n_found, document, score)
     return n, n_found
 

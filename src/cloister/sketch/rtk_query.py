@@ -126,7 +126,7 @@ class RtkQuery:
             np.zeros(n_slots, np.uint16),
             np.zeros(n_slots, np.int32),
             np.empty(n_candidates, np.int32),
-            np.empty((n_candidates, shape.n_rows + 1)),
+            np.empty((shape.n_rows + 2, n_candidates)),
         )
         self._means = left_out_means(lists.values, lists.sizes, self.cell_size, n_documents)
         self._floors = _shown_floors(lists, self.cell_size)
