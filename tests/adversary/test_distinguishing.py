@@ -20,7 +20,7 @@ from cloister.core.random import stream
 from cloister.privacy.accounting import composed_epsilon, losses_of
 from cloister.privacy.level import Level
 from cloister.privacy.loss import Loss
-from cloister.privacy.release import GaussianRelease
+from cloister.privacy.releases.gaussian import GaussianRelease
 
 
 def exact_limits(k: int, n: int, risk: float) -> tuple[float, float]:

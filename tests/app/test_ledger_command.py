@@ -15,7 +15,9 @@ from cloister.privacy.accounting import composed_epsilon, losses_of
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.ledger.limits import Limit
 from cloister.privacy.level import Level
-from cloister.privacy.release import GaussianRelease, LaplaceRelease, UnprotectedRelease
+from cloister.privacy.release import UnprotectedRelease
+from cloister.privacy.releases.gaussian import GaussianRelease
+from cloister.privacy.releases.laplace import LaplaceRelease
 
 NOISY = GaussianRelease(level="user", sigma=2.0, sensitivity=1.0)
 CLAIMED = LaplaceRelease(

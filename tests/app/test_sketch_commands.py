@@ -354,7 +354,7 @@ def test_an_owner_sees_the_ids_of_its_release(call: Run, home: Home, tmp_path: P
 
 _KILLED = """
 import os, pathlib, signal, sys
-import cloister.sketch.sketch_file, cloister.sketch.noisy_release
+import cloister.store.array_file, cloister.sketch.noisy_release
 from cloister.app.command_line import main
 def die(*arguments, **options):
     os.kill(os.getpid(), signal.SIGKILL)

@@ -21,7 +21,9 @@ from cloister.federate.population import Population
 from cloister.federate.private_fpdgd import PrivateFPDGD, PrivateTraining
 from cloister.privacy.accounting import composed_epsilon, losses_of
 from cloister.privacy.level import Level
-from cloister.privacy.release import GaussianRelease, Release, TreeRelease, UnprotectedRelease
+from cloister.privacy.release import Release, UnprotectedRelease
+from cloister.privacy.releases.gaussian import GaussianRelease
+from cloister.privacy.releases.tree import TreeRelease
 from cloister.rank.pdgd import PdgdSettings
 from cloister.rank.ranker import Ranker, RankerSettings
 from federate import literal_round as literal

@@ -22,7 +22,8 @@ from cloister.privacy.ledger.limits import Limit
 from cloister.privacy.level import Level
 from cloister.privacy.mechanisms.secure_noise import SecureNoise
 from cloister.privacy.mechanisms.simulated_noise import SimulatedNoise
-from cloister.privacy.release import DiscreteGaussianRelease, GaussianRelease, Release
+from cloister.privacy.release import Release
+from cloister.privacy.releases.gaussian import DiscreteGaussianRelease, GaussianRelease
 from cloister.privacy.secure_aggregation.client import Stage
 from cloister.privacy.secure_aggregation.errors import AggregationFailed
 

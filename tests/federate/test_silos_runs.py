@@ -10,8 +10,10 @@ from cloister.core.ids import PartyId
 from cloister.data.ranking_data import RankingData
 from cloister.federate.silos.forest_learner import ForestLearner
 from cloister.federate.silos.linear_learners import LinearLearner
+from cloister.federate.silos.round_robin import RoundRobinSettings
 from cloister.federate.silos.runs import (
     RUNS,
+    Learnt,
     PartyRows,
     RunName,
     SiloLearner,
@@ -20,7 +22,7 @@ from cloister.federate.silos.runs import (
     train_run,
 )
 from cloister.privacy.level import Level
-from cloister.privacy.release import GaussianRelease
+from cloister.privacy.releases.gaussian import GaussianRelease
 from cloister.rank.forest import Forest, ForestMixture, ForestSettings
 
 PARTIES = [PartyId("a"), PartyId("b"), PartyId("c")]
@@ -82,7 +84,7 @@ def test_each_run_lists_what_crosses(learner: SiloLearner) -> None:
     for run in RUNS:
         ranker = train_run(run, rows(run), learner, seed=1)[PARTIES[0]]
         found[run] = crossings(
-            run, PARTIES, learner, ranker, sketches=dict.fromkeys(PARTIES, (sketch,))
+            run, PARTIES, [Learnt(learner, ranker)], sketches=dict.fromkeys(PARTIES, (sketch,))
         )
     assert found["local"] == []
     assert {one.what for one in found["local-plus"]} == {"sketches"}
@@ -96,7 +98,10 @@ def test_parameters_are_unprotected_and_sketches_are_what_their_release_says() -
     learner = LinearLearner()
     ranker = train_run("cs-f-ltr", rows("cs-f-ltr"), learner, seed=1)[PARTIES[0]]
     found = crossings(
-        "cs-f-ltr", PARTIES, learner, ranker, sketches=dict.fromkeys(PARTIES, (sketch,))
+        "cs-f-ltr",
+        PARTIES,
+        [Learnt(learner, ranker)],
+        sketches=dict.fromkeys(PARTIES, (sketch,)),
     )
     kinds = {one.what: one.release.losses(Level.TOKEN)[0].kind for one in found}
     assert kinds == {"sketches": "gaussian", "parameters": "unbounded"}
@@ -104,10 +109,40 @@ def test_parameters_are_unprotected_and_sketches_are_what_their_release_says() -
 
 
 def test_exact_counts_that_cross_are_recorded_as_unprotected() -> None:
-    learner = LinearLearner()
-    ranker = train_run("local-plus", rows("local-plus"), learner, seed=1)[PARTIES[0]]
-    found = crossings("local-plus", PARTIES, learner, ranker)
+    held = dict(zip(PARTIES, (5, 6, 7), strict=True))
+    found = crossings("local-plus", PARTIES, n_exact=held)
+    assert {one.what for one in found} == {"exact counts"}
+    assert {one.sender: one.release.n_values for one in found} == held
     assert {one.release.losses(Level.TOKEN)[0].kind for one in found} == {"unbounded"}
+
+
+def test_unprotected_releases_of_a_simulation_are_marked_and_others_are_not() -> None:
+    learner = LinearLearner()
+    ranker = train_run("cs-f-ltr", rows("cs-f-ltr"), learner, seed=1)[PARTIES[0]]
+    learnt = [Learnt(learner, ranker)] * 2
+    for simulated in (False, True):
+        found = crossings("cs-f-ltr", PARTIES, learnt, simulated=simulated)
+        assert {one.what for one in found} == {"exact counts", "parameters", "validation figures"}
+        assert all(one.release.simulated is simulated for one in found)
+
+
+def test_the_parameters_of_every_variant_are_counted() -> None:
+    short, long = (
+        LinearLearner(round_robin=RoundRobinSettings(epochs=epochs)) for epochs in (3, 8)
+    )
+    learnt = [
+        Learnt(one, train_run("global", rows("global"), one, seed=1)[PARTIES[0]])
+        for one in (short, long)
+    ]
+    (alone,) = {one.release.n_values for one in crossings("global", PARTIES, learnt[:1])}
+    both = crossings("global", PARTIES, learnt)
+    (together,) = {one.release.n_values for one in both if one.what == "parameters"}
+    assert (alone, together) == (12 * (3 + 1), 12 * (3 + 1) + 12 * (8 + 1))
+
+
+def test_a_federated_run_without_what_it_learnt_is_refused() -> None:
+    with pytest.raises(SettingsError, match="hands rankers round"):
+        crossings("global", PARTIES)
 
 
 def test_forests_of_several_parties_are_mixed_and_of_one_are_its_own() -> None:
@@ -123,5 +158,5 @@ def test_a_pooled_forest_says_that_rows_cross() -> None:
     learner = ForestLearner(ForestSettings(n_trees=5), pooled=True)
     ranker = train_run("global", rows("global"), learner, seed=1)[PARTIES[0]]
     assert isinstance(ranker, Forest)
-    found = crossings("global", PARTIES, learner, ranker)
+    found = crossings("global", PARTIES, [Learnt(learner, ranker)])
     assert {one.what for one in found} == {"feature rows and labels"}

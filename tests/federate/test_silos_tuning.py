@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cloister.core.errors import SettingsError
 from cloister.core.ids import PartyId
 from cloister.federate.silos.linear_learners import LinearLearner
-from cloister.federate.silos.runs import crossings
+from cloister.federate.silos.runs import Learnt, crossings
 from cloister.federate.silos.tuning import VARIANTS, choose_variant
 from cloister.privacy.release import UnprotectedRelease
 from cloister.rank.pointwise import PointwiseModel, PointwiseSettings, initial_parameters
@@ -48,12 +48,11 @@ def test_nothing_to_choose_from_is_an_error() -> None:
 def test_what_parties_tell_to_choose_is_listed_among_what_crosses() -> None:
     parties, settings = [PartyId("a"), PartyId("b")], PointwiseSettings()
     ranker = PointwiseModel(settings, initial_parameters(3, settings))
-    found = crossings(
-        "cs-f-ltr", parties, LinearLearner(settings), ranker, n_variants=len(VARIANTS)
-    )
+    learnt = [Learnt(LinearLearner(settings), ranker)] * len(VARIANTS)
+    found = crossings("cs-f-ltr", parties, learnt)
     told = [one for one in found if one.what == "validation figures"]
     assert [one.sender for one in told] == parties
     assert all(isinstance(one.release, UnprotectedRelease) for one in told)
     assert all(one.release.n_values == len(VARIANTS) for one in told)
-    alone = crossings("local-plus", parties, LinearLearner(settings), ranker, n_variants=5)
+    alone = crossings("local-plus", parties, learnt)
     assert not [one for one in alone if one.what == "validation figures"]

@@ -23,7 +23,8 @@ from cloister.privacy.accounting import composed_epsilon
 from cloister.privacy.ledger.entry import Entry
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.loss import Loss
-from cloister.privacy.release import BoundedRelease, GaussianRelease
+from cloister.privacy.release import BoundedRelease
+from cloister.privacy.releases.gaussian import GaussianRelease
 from cloister.store import KeyedState
 
 NOISY = GaussianRelease(level="user", sigma=100.0, sensitivity=1.0)

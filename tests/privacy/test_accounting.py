@@ -22,14 +22,10 @@ from cloister.privacy.accounting import (
 from cloister.privacy.calibration import noise_multiplier
 from cloister.privacy.level import Level
 from cloister.privacy.loss import Loss
-from cloister.privacy.release import (
-    BoundedRelease,
-    DiscreteGaussianRelease,
-    GaussianRelease,
-    LaplaceRelease,
-    RandomisedResponseRelease,
-    UnprotectedRelease,
-)
+from cloister.privacy.release import BoundedRelease, UnprotectedRelease
+from cloister.privacy.releases.gaussian import DiscreteGaussianRelease, GaussianRelease
+from cloister.privacy.releases.laplace import LaplaceRelease
+from cloister.privacy.releases.randomised_response import RandomisedResponseRelease
 from cloister.rank.evolution_strategies import evolution_epsilon
 
 

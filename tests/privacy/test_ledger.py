@@ -26,13 +26,10 @@ from cloister.privacy.ledger.limits import Limit
 from cloister.privacy.ledger.statement import overview
 from cloister.privacy.level import Level
 from cloister.privacy.loss import Loss
-from cloister.privacy.release import (
-    GaussianRelease,
-    LaplaceRelease,
-    RandomisedResponseRelease,
-    Release,
-    UnprotectedRelease,
-)
+from cloister.privacy.release import Release, UnprotectedRelease
+from cloister.privacy.releases.gaussian import GaussianRelease
+from cloister.privacy.releases.laplace import LaplaceRelease
+from cloister.privacy.releases.randomised_response import RandomisedResponseRelease
 from cloister.store import Database, KeyedState
 from store import conftest as databases
 

@@ -18,7 +18,8 @@ from cloister.privacy.ledger.export import export_ledger
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.ledger.limits import Limit
 from cloister.privacy.ledger.spending import spent_by
-from cloister.privacy.release import GaussianRelease, LaplaceRelease
+from cloister.privacy.releases.gaussian import GaussianRelease
+from cloister.privacy.releases.laplace import LaplaceRelease
 from store import conftest as databases
 
 server = databases.server

@@ -26,7 +26,7 @@ from cloister.privacy.mechanisms import (
     SimulatedNoise,
 )
 from cloister.privacy.mechanisms.secure_noise import _measurement, _response, _uniform_below
-from cloister.privacy.release import read_release
+from cloister.privacy.releases.reading import read_release
 from privacy.goodness_of_fit import (
     SIGNIFICANCE,
     discrete_gaussian,

@@ -10,19 +10,12 @@ import pytest
 from cloister.core.errors import DataError, SettingsError
 from cloister.privacy.level import Level
 from cloister.privacy.loss import Loss
-from cloister.privacy.release import (
-    UNBOUNDED,
-    BoundedRelease,
-    DiscreteGaussianRelease,
-    DiscreteLaplaceRelease,
-    GaussianRelease,
-    LaplaceRelease,
-    RandomisedResponseRelease,
-    Release,
-    TreeRelease,
-    UnprotectedRelease,
-    read_release,
-)
+from cloister.privacy.release import UNBOUNDED, BoundedRelease, Release, UnprotectedRelease
+from cloister.privacy.releases.gaussian import DiscreteGaussianRelease, GaussianRelease
+from cloister.privacy.releases.laplace import DiscreteLaplaceRelease, LaplaceRelease
+from cloister.privacy.releases.randomised_response import RandomisedResponseRelease
+from cloister.privacy.releases.reading import read_release
+from cloister.privacy.releases.tree import TreeRelease
 
 ALL = [
     GaussianRelease(level="user", sigma=2.0, sensitivity=0.5, sampling_rate=0.1, note="ä \x00"),

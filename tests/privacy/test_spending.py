@@ -7,7 +7,9 @@ import pytest
 from cloister.core.errors import BudgetExceeded
 from cloister.privacy.accounting import composed_epsilon, losses_of
 from cloister.privacy.level import Level
-from cloister.privacy.release import GaussianRelease, LaplaceRelease, UnprotectedRelease
+from cloister.privacy.release import UnprotectedRelease
+from cloister.privacy.releases.gaussian import GaussianRelease
+from cloister.privacy.releases.laplace import LaplaceRelease
 from cloister.privacy.spending import Spending
 
 ROUND = GaussianRelease(level="user", sigma=1.0, sensitivity=1.0, sampling_rate=0.01)

@@ -242,7 +242,7 @@ def test_a_sketch_comes_back_from_its_file_and_its_bytes(kind: Any, tmp_path: Pa
 
 
 def test_a_file_of_the_other_kind_or_with_another_table_is_refused(tmp_path: Path) -> None:
-    from cloister.sketch.sketch_file import write_arrays
+    from cloister.store.array_file import write_arrays
 
     CountMin.empty(SketchShape(), "0123").save(tmp_path / "a")
     with pytest.raises(DataError, match="'count-min', where 'count-sketch'"):

@@ -19,14 +19,9 @@ from cloister.privacy.sealed.receiver import Receiver
 from cloister.privacy.sealed.refusals import MessageRefused, Replayed
 from cloister.privacy.sealed.relay import InMemoryRelay
 from cloister.privacy.sealed.sender import Sender
-from cloister.sketch.key_agreement import (
-    KeyAgreement,
-    KeyAgreementFailed,
-    KeyRoster,
-    Outgoing,
-    SealedKeyAgreement,
-    agree_in_process,
-)
+from cloister.sketch.key_agreement import KeyAgreement, KeyAgreementFailed, Outgoing
+from cloister.sketch.key_roster import KeyRoster
+from cloister.sketch.sealed_key_agreement import SealedKeyAgreement, agree_in_process
 
 Letter = tuple[str, Outgoing]
 

@@ -21,7 +21,8 @@ from cloister.privacy.level import Level
 from cloister.privacy.loss import Loss
 from cloister.privacy.mechanisms.aes_noise import SeededWords, add_noise
 from cloister.privacy.mechanisms.noise_table import noise_table
-from cloister.privacy.release import NoisyTable, NoisyTablesRelease, read_release
+from cloister.privacy.releases.noisy_tables import NoisyTable, NoisyTablesRelease
+from cloister.privacy.releases.reading import read_release
 from cloister.sketch import release_noise
 from cloister.sketch.cell_counts import row_cells
 from cloister.sketch.document_cutting import cut_documents

@@ -15,7 +15,7 @@ from cloister.privacy.mechanisms.aes_noise import SeededWords
 from cloister.sketch.keyed_hash import HashKey, SketchShape
 from cloister.sketch.noisy_release import NoisyRelease, NoisyReleaseSettings, make_release
 from cloister.sketch.rtk_sketch import KIND, RtkSketch
-from cloister.sketch.sketch_file import from_bytes, open_arrays, to_bytes, write_arrays
+from cloister.store.array_file import from_bytes, open_arrays, to_bytes, write_arrays
 
 KEY = HashKey(bytes(range(32)))
 COUNTS = count_terms(["cough cough fever", "fever rash", "asthma " * 9, "cough", ""])

@@ -27,7 +27,8 @@ from cloister.privacy.mechanisms import (
     SecureNoise,
     SimulatedNoise,
 )
-from cloister.privacy.release import ROUNDING_SIGMA, Release
+from cloister.privacy.release import Release
+from cloister.privacy.releases.gaussian import ROUNDING_SIGMA
 
 __all__ = [
     "DiscreteGaussianAudit",

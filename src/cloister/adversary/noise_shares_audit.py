@@ -18,7 +18,8 @@ from cloister.privacy.calibration import noise_multiplier
 from cloister.privacy.level import Level
 from cloister.privacy.mechanisms import SimulatedNoise
 from cloister.privacy.noise_shares import DiscreteGaussianShares
-from cloister.privacy.release import ROUNDING_SIGMA, Release
+from cloister.privacy.release import Release
+from cloister.privacy.releases.gaussian import ROUNDING_SIGMA
 
 __all__ = ["NoiseSharesAudit"]
 

@@ -20,7 +20,7 @@ from cloister.adversary.guesses import normal_accuracy
 from cloister.core.settings import Settings
 from cloister.index.term_counts import TermCounts, count_terms
 from cloister.privacy.mechanisms.aes_noise import SeededWords
-from cloister.privacy.release import NoisyTablesRelease
+from cloister.privacy.releases.noisy_tables import NoisyTablesRelease
 from cloister.sketch.keyed_hash import HashKey
 from cloister.sketch.release_noise import NoisyReleaseSettings, planned_release
 from cloister.sketch.release_trials import NoisyTrials, noisy_trials

@@ -5,11 +5,32 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cloister.app.attack_clicks_options import (
+    SUM_OF,
+    ClickModelName,
+    ClientsInSum,
+    DataAddress,
+    FoldNumber,
+    KnownOrder,
+    Negatives,
+    NegativesOption,
+    Observations,
+    OrderOption,
+    PopulationSize,
+    Protection,
+    ProtectionOption,
+    QueriesPerUpdate,
+    RankerKind,
+    RankerOption,
+    Scaling,
+    ScalingOption,
+    TrainClients,
+    TrainRounds,
+)
 from cloister.app.output import JsonFlag, command_result, number, progress, table
 from cloister.core.errors import SettingsError
 
@@ -20,48 +41,6 @@ if TYPE_CHECKING:
 __all__ = ["clicks", "speaking_of_options"]
 
 Result = dict[str, Any]
-
-SUM_OF: Final = 100  # clients, where a sum is asked for and no number is given
-
-
-class Protection(StrEnum):
-    """What stands between a client's update and the server."""
-
-    NONE = "none"
-    PAPER = "paper"
-    SUM = "sum"
-    SUM_AND_NOISE = "sum+noise"
-
-
-class RankerKind(StrEnum):
-    """What is trained."""
-
-    LINEAR = "linear"
-    MLP = "mlp"
-
-
-class KnownOrder(StrEnum):
-    """What the server knows of a page."""
-
-    KNOWN = "known"
-    UNKNOWN = "unknown"
-    CANDIDATES = "candidates"
-
-
-class Scaling(StrEnum):
-    """How features are read."""
-
-    NONE = "none"
-    QUERY_MINMAX = "query_minmax"
-    GLOBAL_MINMAX = "global_minmax"
-    GLOBAL_ZSCORE = "global_zscore"
-
-
-class Negatives(StrEnum):
-    """Which unclicked documents PDGD learns from."""
-
-    WHOLE_PAGE = "whole_page"
-    TO_LAST_CLICK = "to_last_click"
 
 
 def _show(result: Result) -> None:
@@ -103,47 +82,20 @@ def _interval(measured: Result | None) -> str:
 
 @command_result(_show)
 def clicks(
-    data: Annotated[str, typer.Option(help="A LETOR file or folder, or a world's address.")],
-    fold: Annotated[int, typer.Option(help="Which fold.", min=1)] = 1,
-    click_model: Annotated[
-        str, typer.Option(help="How the attacked clients click; the ranker learns from perfect.")
-    ] = "perfect",
-    protection: Annotated[
-        Protection, typer.Option(help="What stands between an update and the server.")
-    ] = Protection.NONE,
-    clients: Annotated[
-        int | None,
-        typer.Option(help=f"Clients in a sum; {SUM_OF} unless given, 1 without a sum.", min=1),
-    ] = None,
-    population: Annotated[
-        int | None,
-        typer.Option(
-            help="With sum+noise: of how many those in a sum are drawn; no others unless given.",
-            min=1,
-        ),
-    ] = None,
-    queries_per_update: Annotated[
-        int, typer.Option(help="Pages behind each client's update.", min=1, max=32)
-    ] = 1,
-    ranker: Annotated[RankerKind, typer.Option(help="What is trained.")] = RankerKind.LINEAR,
-    order: Annotated[
-        KnownOrder,
-        typer.Option(help="Whether the server knows a page in order, as a set, or not at all."),
-    ] = KnownOrder.KNOWN,
-    normalise: Annotated[
-        Scaling, typer.Option(help="How features are read.")
-    ] = Scaling.QUERY_MINMAX,
-    negatives: Annotated[
-        Negatives, typer.Option(help="Which unclicked documents PDGD learns from.")
-    ] = Negatives.WHOLE_PAGE,
-    observations: Annotated[
-        int,
-        typer.Option(help="Updates or sums that are seen; one of each query if 0, 20 sums.", min=0),
-    ] = 0,
-    train_rounds: Annotated[
-        int, typer.Option(help="Rounds of training the global ranker.", min=1)
-    ] = 200,
-    train_clients: Annotated[int, typer.Option(help="Clients of that training.", min=1)] = 1000,
+    data: DataAddress,
+    fold: FoldNumber = 1,
+    click_model: ClickModelName = "perfect",
+    protection: ProtectionOption = Protection.NONE,
+    clients: ClientsInSum = None,
+    population: PopulationSize = None,
+    queries_per_update: QueriesPerUpdate = 1,
+    ranker: RankerOption = RankerKind.LINEAR,
+    order: OrderOption = KnownOrder.KNOWN,
+    normalise: ScalingOption = Scaling.QUERY_MINMAX,
+    negatives: NegativesOption = Negatives.WHOLE_PAGE,
+    observations: Observations = 0,
+    train_rounds: TrainRounds = 200,
+    train_clients: TrainClients = 1000,
     seed: Annotated[int, typer.Option(help="Of all that is drawn.", min=0)] = 1,
     as_json: JsonFlag = False,
 ) -> Result:

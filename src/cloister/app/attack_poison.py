@@ -80,28 +80,40 @@ def _choices(kind: str) -> Callable[[list[str] | str | None], Any]:
     return check
 
 
+AttackOption = Annotated[
+    str,
+    typer.Option(
+        help="What attackers do, as in poison-clicks, fang-krum or dyn-opt.",
+        metavar="NAME",
+        callback=_choices("AttackName"),
+    ),
+]
+RuleOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="An aggregation rule, as in krum; all unless given. May be given often.",
+        metavar="NAME",
+        callback=_choices("RuleName"),
+    ),
+]
+TargetFeature = Annotated[
+    int,
+    typer.Option(
+        help="Of promotion: the document of each query that is highest in this feature, from "
+        "0, is the target.",
+        min=0,
+    ),
+]
+
+
 @command_result(_show)
 def poison(
-    attack: Annotated[
-        str,
-        typer.Option(
-            help="What attackers do, as in poison-clicks, fang-krum or dyn-opt.",
-            metavar="NAME",
-            callback=_choices("AttackName"),
-        ),
-    ],
+    attack: AttackOption,
     attackers: Annotated[int, typer.Option(help="How many of the clients attack.", min=1)],
     data: Annotated[
         str, typer.Option(help="Where the data is: a path, or a built-in world.", metavar="ADDRESS")
     ] = WORLD,
-    rule: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="An aggregation rule, as in krum; all unless given. May be given often.",
-            metavar="NAME",
-            callback=_choices("RuleName"),
-        ),
-    ] = None,
+    rule: RuleOption = None,
     clients: Annotated[int, typer.Option(help="How many there are.", min=2)] = 10,
     queries_per_round: Annotated[int, typer.Option(help="Of each client.", min=1)] = 5,
     rounds: Annotated[int, typer.Option(help="Of training.", min=1)] = 1_000,
@@ -115,14 +127,7 @@ def poison(
             click_type=click.Choice(["partial", "full"]),
         ),
     ] = "partial",
-    target_feature: Annotated[
-        int,
-        typer.Option(
-            help="Of promotion: the document of each query that is highest in this feature, from "
-            "0, is the target.",
-            min=0,
-        ),
-    ] = 0,
+    target_feature: TargetFeature = 0,
     seed: Annotated[int, typer.Option(help="Of all that is drawn.", min=0)] = 1,
     threads: Annotated[
         int | None, typer.Option(help="Threads; the result is the same for any.", min=1)

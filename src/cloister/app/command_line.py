@@ -21,6 +21,7 @@ from cloister.app import (
     forget_command,
     ledger_commands,
     reproduce_command,
+    silos_command,
     simulate_command,
     sketch_commands,
 )
@@ -41,6 +42,7 @@ app.add_typer(attack_command.app, name="attack")
 app.add_typer(sketch_commands.app, name="sketch")
 app.command("demo")(demo_command.demo)
 app.command("simulate", cls=simulate_command.SimulateCommand)(simulate_command.simulate)
+app.command("silos")(silos_command.silos)
 app.command("forget")(forget_command.forget)
 app.command("reproduce")(reproduce_command.reproduce)
 app.command("bench")(bench_command.bench)

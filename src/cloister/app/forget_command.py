@@ -46,19 +46,30 @@ def _show(result: Result) -> None:
     typer.echo(f"{result['file']} (signed with {certificate['public_key']})")
 
 
+FederationFolder = Annotated[
+    Path,
+    typer.Option(
+        help="The folder that `cloister simulate --keep-updates` wrote.",
+        metavar="FOLDER",
+        file_okay=False,
+    ),
+]
+ForgettingLedger = Annotated[
+    str | None,
+    typer.Option(
+        help="Record in this ledger what those who stay release anew, under --party, and what "
+        "the rankers of before and after reveal of each forgotten client, under its name.",
+        metavar="ADDRESS",
+    ),
+]
+
+
 @command_result(_show)
 def forget(
     clients: Annotated[
         list[str], typer.Argument(help="Who is to be forgotten: client-0, client-1, ...")
     ],
-    federation: Annotated[
-        Path,
-        typer.Option(
-            help="The folder that `cloister simulate --keep-updates` wrote.",
-            metavar="FOLDER",
-            file_okay=False,
-        ),
-    ],
+    federation: FederationFolder,
     method: Annotated[
         str,
         typer.Option(
@@ -70,14 +81,7 @@ def forget(
         int,
         typer.Option(help="Of fed-eraser: interactions of each client in a round.", min=1),
     ] = 3,
-    ledger: Annotated[
-        str | None,
-        typer.Option(
-            help="Record in this ledger what those who stay release anew, under --party, and what "
-            "the rankers of before and after reveal of each forgotten client, under its name.",
-            metavar="ADDRESS",
-        ),
-    ] = None,
+    ledger: ForgettingLedger = None,
     party: Annotated[
         str, typer.Option(help="Whose privacy the new rounds cost.", metavar="NAME")
     ] = "simulated-client",

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 import typer
@@ -14,6 +14,23 @@ import typer
 from cloister.app.output import JsonFlag, command_result, fail, progress, say
 from cloister.app.recording import recorder
 from cloister.app.settings_options import SettingsCommand, option_name, option_values
+from cloister.app.simulate_options import (
+    Baseline,
+    ConfigFile,
+    CurvesOver,
+    Folds,
+    KeepEvery,
+    KeepUpdates,
+    KeptOfUpdates,
+    OutFolder,
+    Panel,
+    Seeds,
+    SimulatedParty,
+    SimulationLedger,
+    Threads,
+    Vary,
+    Workers,
+)
 from cloister.app.simulate_output import grid_result, run_result, show, tell_how_to_resume
 from cloister.core.errors import CloisterError, NotFound, SettingsError
 
@@ -165,94 +182,21 @@ def _wrong_usage(error: CloisterError, ctx: click.Context) -> click.UsageError:
 @command_result(show)
 def simulate(
     ctx: typer.Context,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            help="TOML: the settings of a run, or an experiment (tables base, vary and variant, "
-            "folds, seeds). Options given beside it override it.",
-            metavar="FILE",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Where results go: Parquet, JSON, rankers, learning curves. A grid needs it, and "
-            "goes on from there if it was stopped.",
-            metavar="FOLDER",
-            file_okay=False,
-        ),
-    ] = None,
-    seeds: Annotated[
-        str | None,
-        typer.Option(help="A grid: how many seeds, or which: 1,2,3.", metavar="N|LIST"),
-    ] = None,
-    folds: Annotated[
-        str | None, typer.Option(help="A grid: which folds: 1,2 or all.", metavar="LIST|all")
-    ] = None,
-    vary: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A grid: values of a setting, as in ranker=linear,mlp. May be given often.",
-            metavar="FIELD=LIST",
-        ),
-    ] = None,
-    baseline: Annotated[
-        str | None,
-        typer.Option(help="The system that others are compared with.", metavar="SYSTEM"),
-    ] = None,
-    panel: Annotated[
-        str | None,
-        typer.Option(
-            help="The setting that divides tables and curves into parts. [default: click_model]",
-            metavar="FIELD",
-        ),
-    ] = None,
-    x: Annotated[
-        str,
-        typer.Option(
-            "--x",
-            help="What learning curves are drawn over.",
-            click_type=click.Choice(["rounds", "interactions"]),
-        ),
-    ] = "rounds",
-    ledger: Annotated[
-        str | None,
-        typer.Option(
-            help="Record every round's release in this ledger, marked as simulated, before the "
-            "round; the limit of --party is kept. It must exist: cloister ledger limit --new makes "
-            "one. For one run of a federation.",
-            metavar="ADDRESS",
-        ),
-    ] = None,
-    party: Annotated[
-        str, typer.Option(help="Whose privacy the ledger counts.", metavar="NAME")
-    ] = "simulated-client",
-    keep_updates: Annotated[
-        Path | None,
-        typer.Option(
-            help="Keep the federation in this folder, so that cloister forget can make it forget "
-            "clients. For one run of fpdgd without noise.",
-            metavar="FOLDER",
-            file_okay=False,
-        ),
-    ] = None,
-    keep_every: Annotated[
-        int, typer.Option(help="Rounds from one kept round to the next.", min=1)
-    ] = 10,
-    keep: Annotated[
-        str,
-        typer.Option(
-            help="What is kept of an update: its length, which is all that forgetting needs, or "
-            "the whole.",
-            click_type=click.Choice(["lengths", "updates"]),
-        ),
-    ] = "lengths",
-    threads: Annotated[
-        int | None, typer.Option(help="Threads of each run; results are the same for any.", min=1)
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="Runs of a grid at a time; one a core unless given.", min=1)
-    ] = None,
+    config: ConfigFile = None,
+    out: OutFolder = None,
+    seeds: Seeds = None,
+    folds: Folds = None,
+    vary: Vary = None,
+    baseline: Baseline = None,
+    panel: Panel = None,
+    x: CurvesOver = "rounds",
+    ledger: SimulationLedger = None,
+    party: SimulatedParty = "simulated-client",
+    keep_updates: KeepUpdates = None,
+    keep_every: KeepEvery = 10,
+    keep: KeptOfUpdates = "lengths",
+    threads: Threads = None,
+    workers: Workers = None,
     as_json: JsonFlag = False,
 ) -> dict[str, Any]:
     """Train rankers in a simulated federation from simulated clicks, and measure them.

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Final, Literal
 from cloister.app.sketch_collection import Counted
 from cloister.app.sketch_opening import describe
 from cloister.core.errors import DataError, NotFound
-from cloister.data.text_file import explained
+from cloister.core.file_errors import explained
 from cloister.sketch.cell_counts import cell_type
 from cloister.sketch.count_min import CountMin
 from cloister.sketch.count_sketch import CountSketch

@@ -19,8 +19,8 @@ from cloister.sketch.keyed_hash import HashKey
 from cloister.sketch.noisy_release import NoisyRelease
 from cloister.sketch.rtk_query import ReverseTop
 from cloister.sketch.rtk_sketch import RtkSketch
-from cloister.sketch.sketch_file import open_arrays
 from cloister.sketch.sketched_counts import SketchedCounts
+from cloister.store.array_file import open_arrays
 
 __all__ = ["AnySketch", "describe", "open_sketch", "require_key", "reverse_source"]
 
@@ -52,7 +52,7 @@ def _kind(path: str | Path) -> str:
     """Find out a file's kind by asking for each."""
     for kind in _KINDS:
         try:
-            open_arrays(path, kind, verify=False)
+            open_arrays(path, kind, verify=False, what="a sketch file")
         except DataError as error:
             refused = error
             continue

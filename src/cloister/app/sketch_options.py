@@ -11,15 +11,39 @@ from typing import Annotated, Any, ParamSpec
 import typer
 
 __all__ = [
+    "AnswerK",
+    "CellSize",
     "Collection",
+    "Columns",
+    "Delta",
+    "DocIds",
+    "DocNumbers",
+    "DocumentsFile",
+    "Epsilon",
     "FieldName",
     "FieldOption",
     "Force",
+    "IdsOf",
     "KeyFile",
     "Kind",
+    "KindOption",
+    "LedgerAddress",
+    "MaxLength",
+    "MeanLength",
+    "MemoryMb",
+    "NoiseSeed",
     "Out",
+    "PartyName",
+    "PlannedK",
+    "Purpose",
+    "QueryWords",
+    "Recipient",
+    "Rows",
     "ScoreName",
+    "ScoreOption",
     "SketchFile",
+    "SketchedField",
+    "Unrecorded",
     "checked_usage",
     "positive",
     "probability",
@@ -128,3 +152,107 @@ Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="The file to wr
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")]
 FieldOption = Annotated[FieldName, typer.Option("--field", help="Which part of the documents.")]
 SketchFile = Annotated[Path, typer.Argument(metavar="FILE", help="A sketch file.")]
+
+# Of `build`, `release`, `query`, `add` and `delete`, in this order.
+KindOption = Annotated[
+    Kind,
+    typer.Option(help="rtk: which documents have a term; the others: how often it occurs."),
+]
+Rows = Annotated[int, typer.Option(help="Rows of the sketch.", min=1, max=1000)]
+Columns = Annotated[int, typer.Option(help="Columns of the sketch.", min=1, max=1 << 20)]
+CellSize = Annotated[
+    int | None,
+    typer.Option(
+        help="Of rtk: documents on each side of a cell.",
+        min=1,
+        max=1 << 24,
+        show_default="so many that the file is an eighth of per-document sketches, 50 or more",
+    ),
+]
+Epsilon = Annotated[
+    float,
+    typer.Option(help="What all of it may cost for one token.", callback=positive, max=1000),
+]
+Delta = Annotated[
+    float, typer.Option(help="The chance with which that may fail.", callback=probability)
+]
+MemoryMb = Annotated[
+    float | None,
+    typer.Option(
+        help="What the release may take, in millions of bytes.",
+        callback=positive,
+        show_default="an eighth of per-document sketches, 16 or more",
+    ),
+]
+PlannedK = Annotated[
+    int | None,
+    typer.Option(
+        "-k",
+        help="How many documents a query will ask for.",
+        min=1,
+        max=1 << 20,
+        show_default="150, or a twentieth of the documents where that is less",
+    ),
+]
+MeanLength = Annotated[
+    float | None,
+    typer.Option(
+        help="About how long documents are, in tokens: a guess, not a measured mean.",
+        callback=positive,
+        show_default="1000 for bodies, 10 for titles",
+    ),
+]
+MaxLength = Annotated[
+    int | None,
+    typer.Option(
+        help="Cut documents to so many tokens: a whole document then has a stated cost, and "
+        "noise is twice as wide.",
+        min=1,
+        max=1 << 30,
+    ),
+]
+LedgerAddress = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        envvar="CLOISTER_LEDGER",
+        help="Where it is recorded: a SQLite file, or postgresql://USER@HOST/DATABASE.",
+    ),
+]
+PartyName = Annotated[str | None, typer.Option(help="Whose privacy it costs.")]
+Recipient = Annotated[str | None, typer.Option("--to", help="Who gets it.")]
+Purpose = Annotated[str | None, typer.Option(help="Why; it is recorded.")]
+Unrecorded = Annotated[
+    bool, typer.Option("--unrecorded", help="Record nothing: the file must not leave home.")
+]
+NoiseSeed = Annotated[
+    int | None,
+    typer.Option(
+        help="Noise from a seed, for experiments: it protects nobody.",
+        min=0,
+        max=(1 << 64) - 1,
+    ),
+]
+QueryWords = Annotated[list[str], typer.Argument(metavar="TERM...", help="What to look for.")]
+AnswerK = Annotated[int, typer.Option("-k", help="How many documents.", min=1, max=1 << 20)]
+ScoreOption = Annotated[
+    ScoreName,
+    typer.Option(help="Of several terms: the sum of estimated counts, or BM25 (releases)."),
+]
+IdsOf = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLLECTION", help="Show document ids of this collection, which was sketched."
+    ),
+]
+DocumentsFile = Annotated[
+    Path,
+    typer.Argument(metavar="DOCUMENTS", help="JSON lines with _id, text and perhaps title."),
+]
+SketchedField = Annotated[
+    FieldName, typer.Option("--field", help="Which part; as when the sketch was built.")
+]
+DocIds = Annotated[list[str] | None, typer.Argument(metavar="[DOC_ID]...", help="Documents by id.")]
+DocNumbers = Annotated[
+    list[int] | None, typer.Option(help="Documents by number. May be given often.", min=0)
+]

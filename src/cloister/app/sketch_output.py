@@ -1,15 +1,21 @@
-"""How people are shown what ``cloister sketch`` made, released and found."""
+"""How people are shown what ``cloister sketch`` does, made, released and found."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from cloister.app.output import number, table
+from cloister.app.output import console, number, table
+
+if TYPE_CHECKING:
+    from cloister.app.sketch_release import Say
 
 __all__ = [
+    "doing",
     "show_answer",
     "show_built",
     "show_changed",
@@ -29,6 +35,13 @@ REBUILD: Final = (
     "Answers may differ from those of a sketch built afresh, for lists do not know whom they "
     "pushed out: build it anew with `cloister sketch build`."
 )
+
+
+@contextmanager
+def doing(what: str) -> Iterator[Say]:
+    """Show on standard error what is being done, where that is a terminal."""
+    with console(err=True).status(what) as status:
+        yield status.update
 
 
 def show_key(result: Result) -> None:

@@ -21,10 +21,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from cloister.core.file_errors import explained
 from cloister.core.settings import Settings
 from cloister.data.byte_strings import ByteStrings
 from cloister.data.ranking_data import RankingData
-from cloister.data.text_file import explained
 
 __all__ = ["cache_folder", "cached_arrays", "ranking_arrays", "ranking_data_of"]
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from cloister.core.errors import DataError
+from cloister.core.file_errors import explained
 from cloister.core.settings import Settings
 from cloister.data import letor_kernel as kernels
 from cloister.data.byte_strings import ByteStrings
@@ -26,7 +27,7 @@ from cloister.data.cache import cached_arrays, ranking_arrays, ranking_data_of
 from cloister.data.letor_kernel import COLUMN, FAULT, POSITION, ROW, STATE_SIZE, WIDTH, Fault
 from cloister.data.normalise import Normalisation, normalise
 from cloister.data.ranking_data import RankingData
-from cloister.data.text_file import GZIP_MAGIC, explained
+from cloister.data.text_file import GZIP_MAGIC
 
 __all__ = ["LetorSettings", "parse_letor", "read_letor"]
 

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import gzip
 import io
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from cloister.core.errors import DataError, NotFound
+from cloister.core.file_errors import explained
 
 __all__ = [
-    "explained",
     "find_text_file",
     "find_text_files",
     "first_line",
@@ -64,21 +62,6 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
                 where=f"{path}:{number}",
                 remedy="convert the file to UTF-8",
             ) from None
-
-
-@contextmanager
-def explained(path: Path) -> Iterator[None]:
-    """Turn the errors of reading a file into ours, with the file's name."""
-    try:
-        yield
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(
-            f"damaged gzip file ({error})", where=str(path), remedy="fetch the file again"
-        ) from None
-    except FileNotFoundError:
-        raise NotFound("no such file", where=str(path)) from None
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", where=str(path)) from None
 
 
 def _opened(path: Path) -> BinaryIO:

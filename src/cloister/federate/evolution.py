@@ -26,7 +26,8 @@ from cloister.federate.learner import ClientRankers, Recorder, RoundOutcome
 from cloister.federate.participation import draw_participants
 from cloister.federate.population import Population
 from cloister.privacy.level import Level
-from cloister.privacy.release import RandomisedResponseRelease, Release, UnprotectedRelease
+from cloister.privacy.release import Release, UnprotectedRelease
+from cloister.privacy.releases.randomised_response import RandomisedResponseRelease
 from cloister.rank.evolution_strategies import (
     AdamState,
     EvolutionEpsilon,

@@ -24,7 +24,7 @@ from pydantic import Field
 from cloister.core.random import stream
 from cloister.core.settings import Settings
 from cloister.privacy.level import Level
-from cloister.privacy.release import LaplaceRelease
+from cloister.privacy.releases.laplace import LaplaceRelease
 
 __all__ = ["PaperLaplaceNoise", "PaperGuarantee"]
 

@@ -42,7 +42,9 @@ from cloister.privacy.calibration import noise_multiplier
 from cloister.privacy.level import Level
 from cloister.privacy.loss import Loss
 from cloister.privacy.mechanisms.simulated_noise import SimulatedNoise
-from cloister.privacy.release import GaussianRelease, Release, TreeRelease
+from cloister.privacy.release import Release
+from cloister.privacy.releases.gaussian import GaussianRelease
+from cloister.privacy.releases.tree import TreeRelease
 from cloister.privacy.spending import Spending
 from cloister.rank.ranker import Ranker
 

@@ -53,7 +53,7 @@ def losses_of(releases: Iterable[Release], level: Level = Level.USER) -> Counter
 
     Examples
     --------
-    >>> from cloister.privacy.release import GaussianRelease
+    >>> from cloister.privacy.releases.gaussian import GaussianRelease
     >>> one_round = GaussianRelease(level="user", sigma=1.0, sensitivity=1.0, sampling_rate=0.01)
     >>> list(losses_of([one_round] * 1000).values())
     [1000]

@@ -27,7 +27,7 @@ class Spending:
 
     Examples
     --------
-    >>> from cloister.privacy.release import GaussianRelease
+    >>> from cloister.privacy.releases.gaussian import GaussianRelease
     >>> spending = Spending(epsilon=4.0, delta=1e-6)
     >>> release = GaussianRelease(level="user", sigma=2.0, sensitivity=1.0)
     >>> spending.record(release)

@@ -37,7 +37,7 @@ from cloister.core.kernel import inline_kernel, kernel
 from cloister.core.settings import Settings
 from cloister.core.single_precision import log32
 from cloister.privacy.level import Level
-from cloister.privacy.release import RandomisedResponseRelease
+from cloister.privacy.releases.randomised_response import RandomisedResponseRelease
 
 __all__ = [
     "AdamState",

@@ -17,7 +17,7 @@ from typing import Final
 
 import cloister
 from cloister.core.errors import Damaged, DataError, NotFound, StoreError
-from cloister.data.text_file import explained
+from cloister.core.file_errors import explained
 from cloister.rank.forest import Forest
 from cloister.store.incoming import incoming_file, sync_folder
 

@@ -25,9 +25,8 @@ from numpy.typing import NDArray
 
 import cloister
 from cloister.core.errors import Damaged, DataError, SettingsError
-from cloister.data.text_file import explained
+from cloister.core.file_errors import explained, writing
 from cloister.rank.ranker import Ranker, RankerSettings
-from cloister.store.file_errors import writing
 from cloister.store.incoming import incoming_file, sync_folder
 
 __all__ = ["SavedRanker", "load_ranker", "load_saved", "save_ranker"]

@@ -28,7 +28,7 @@ from cloister.core.errors import DataError
 from cloister.core.kernel import kernel
 from cloister.index.term_counts import TermCounts
 from cloister.sketch.keyed_hash import HashedTerms, SketchShape
-from cloister.sketch.sketch_file import (
+from cloister.store.array_file import (
     StoredArrays,
     from_bytes,
     open_arrays,
@@ -143,7 +143,7 @@ class CountTable:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what `save` wrote; the table is mapped from the file."""
-        return cls._from_stored(open_arrays(path, cls.kind), str(path))
+        return cls._from_stored(open_arrays(path, cls.kind, what="a sketch file"), str(path))
 
     def to_bytes(self) -> bytes:
         """Return what `save` would write."""
@@ -152,7 +152,8 @@ class CountTable:
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
         """Read what `to_bytes` made."""
-        return cls._from_stored(from_bytes(content, cls.kind), f"{cls.kind} bytes")
+        stored = from_bytes(content, cls.kind, what="a sketch file")
+        return cls._from_stored(stored, f"{cls.kind} bytes")
 
     def _header(self) -> dict[str, Any]:
         return {"key_fingerprint": self.key_fingerprint, "shape": self.shape.model_dump()}

@@ -11,7 +11,8 @@ sealed, through a relay that sees ciphertext only:
 
 The key is HKDF-SHA256 of all contributions in the order of party ids, salted with the digest of the
 `KeyRoster`: the federation's name, the epoch, the parties and their identity keys. Messages carry
-that digest, so those of another roster or epoch are refused.
+that digest, so those of another roster or epoch are refused. Here is the protocol alone;
+:mod:`cloister.sketch.sealed_key_agreement` seals its messages.
 
 **What holds.** The relay and whoever reads its traffic learn nothing about the key, while the
 sealed messages hold. Who ends with a key knows that every other party had the same one when it
@@ -26,38 +27,20 @@ recipient has no key, while others have one; a new epoch mends that.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import secrets
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Final, NamedTuple, NoReturn
 
 from cloister.core.errors import CloisterError, SettingsError
-from cloister.core.ids import checked_id
-from cloister.privacy.identity import PUBLIC_KEY_BYTES, Directory, SigningIdentity
 from cloister.privacy.sealed.handshake import hkdf_sha256, id_bytes
-from cloister.privacy.sealed.prekeys import Prekeys, SignedPrekey
-from cloister.privacy.sealed.receiver import Receiver
 from cloister.privacy.sealed.refusals import MessageRefused, Replayed
-from cloister.privacy.sealed.relay import InMemoryRelay, Relay
-from cloister.privacy.sealed.sender import Sender
+from cloister.sketch.key_roster import KeyRoster, hash_parts
 from cloister.sketch.keyed_hash import KEY_BYTES, HashKey
 
-__all__ = [
-    "KeyAgreement",
-    "KeyAgreementFailed",
-    "Outgoing",
-    "KeyRoster",
-    "SealedKeyAgreement",
-    "agree_in_process",
-]
+__all__ = ["KeyAgreement", "KeyAgreementFailed", "Outgoing"]
 
 DIGEST_BYTES: Final = 32
 COMMIT, REVEAL, CONFIRM = STAGES = ("key-commit", "key-reveal", "key-confirm")
-_ROSTER_INFO: Final = b"cloister key agreement roster 1"
 _COMMIT_INFO: Final = b"cloister key agreement commitment 1"
 _KEY_INFO: Final = b"cloister sketch hash key 1"
 
@@ -77,60 +60,6 @@ class Outgoing(NamedTuple):
 
     def __repr__(self) -> str:
         return f"<Outgoing {self.topic} to {self.recipient}>"
-
-
-@dataclass(frozen=True)
-class KeyRoster:
-    """Who agrees on a key, for which federation, for the how manieth time.
-
-    All parties must begin with the same roster. An epoch is used once, also when it failed.
-
-    Parameters
-    ----------
-    federation
-        Its name.
-    parties
-        The Ed25519 public key of each party, by party id.
-    epoch
-        Grows by one with each agreement.
-
-    Examples
-    --------
-    >>> roster = KeyRoster("clinics", {"a": bytes(32), "b": bytes([1]) * 32})
-    >>> roster.next_epoch().epoch, roster.next_epoch().digest() == roster.digest()
-    (2, False)
-    """
-
-    federation: str
-    parties: Mapping[str, bytes]
-    epoch: int = 1
-
-    def __post_init__(self) -> None:
-        checked_id(self.federation)
-        parties = {checked_id(party_id): bytes(key) for party_id, key in self.parties.items()}
-        object.__setattr__(self, "parties", MappingProxyType(dict(sorted(parties.items()))))
-        if len(parties) < 2:
-            raise SettingsError("at least two parties agree on a key", where="roster")
-        if {len(key) for key in parties.values()} != {PUBLIC_KEY_BYTES}:
-            raise SettingsError(f"a public key has {PUBLIC_KEY_BYTES} bytes", where="roster")
-        if len(set(parties.values())) != len(parties):
-            raise SettingsError("two parties have one identity key", where="roster")
-        if not 1 <= self.epoch < 1 << 64:
-            raise SettingsError(f"epochs count from 1 (given: {self.epoch})", where="roster")
-
-    def next_epoch(self, parties: Mapping[str, bytes] | None = None) -> KeyRoster:
-        """Return the roster of the next agreement: the same parties, or those who are in it now."""
-        return KeyRoster(
-            self.federation, self.parties if parties is None else parties, self.epoch + 1
-        )
-
-    def digest(self) -> bytes:
-        """Return a hash of all of it."""
-        epoch = self.epoch.to_bytes(8, "big")
-        parts = [id_bytes(self.federation), epoch]
-        for party_id, public in self.parties.items():
-            parts += [id_bytes(party_id), public]
-        return _hash(_ROSTER_INFO, *parts)
 
 
 class KeyAgreement:
@@ -305,121 +234,8 @@ class KeyAgreement:
         raise self._failure
 
 
-@dataclass(frozen=True)
-class SealedKeyAgreement:
-    """One party's side, with sealed envelopes in and out.
-
-    The identity keys of the roster must be those that sender and receiver know; where the
-    directory has another key for a party, the roster is refused.
-    """
-
-    agreement: KeyAgreement
-    sender: Sender = field(repr=False)
-    receiver: Receiver = field(repr=False)
-    directory: Directory = field(repr=False)
-
-    def __post_init__(self) -> None:
-        for party_id, public in self.agreement.roster.parties.items():
-            if self.directory.public(party_id) != public:
-                raise SettingsError(
-                    "the roster has another identity key than the directory", where=party_id
-                )
-
-    def begin(self) -> list[Outgoing]:
-        """Return the first envelopes, by recipient."""
-        return self._sealed(self.agreement.begin())
-
-    def accept(self, envelope: bytes) -> list[Outgoing]:
-        """Open an envelope and return those to send now; raises as `KeyAgreement.accept`.
-
-        Envelopes that come again are recognised by what is in them: the state, which lives in
-        memory, is the record of what was accepted.
-        """
-        message = self.receiver.open_without_replay_check(envelope)
-        return self._sealed(self.agreement.accept(message.sender, message.topic, message.content))
-
-    def key(self) -> HashKey:
-        """Return the key that all have confirmed."""
-        return self.agreement.key()
-
-    def _sealed(self, messages: Iterable[Outgoing]) -> list[Outgoing]:
-        return [
-            message._replace(
-                content=self.sender.seal(message.recipient, message.topic, message.content)
-            )
-            for message in messages
-        ]
-
-
-def agree_in_process(
-    federation: str,
-    identities: Mapping[str, SigningIdentity],
-    *,
-    epoch: int = 1,
-    relay: Relay | None = None,
-) -> dict[str, HashKey]:
-    """Let all parties agree inside one process, for tests and simulations.
-
-    Parameters
-    ----------
-    federation, epoch
-        As in `KeyRoster`.
-    identities
-        The parties.
-    relay
-        What carries the envelopes.
-
-    Examples
-    --------
-    >>> identities = {name: SigningIdentity.generate() for name in ("a", "b", "c")}
-    >>> keys = agree_in_process("clinics", identities)
-    >>> len({key.fingerprint for key in keys.values()})
-    1
-    """
-    relay = InMemoryRelay() if relay is None else relay
-    directory = Directory({name: identity.public for name, identity in identities.items()})
-    roster = KeyRoster(federation, {name: directory.public(name) for name in directory}, epoch)
-    prekeys = {name: Prekeys(name, identity) for name, identity in identities.items()}
-    for name, held in prekeys.items():
-        relay.publish(name, held.current().to_bytes())
-    sides = {}
-    for name, identity in identities.items():
-        sender = Sender(name, identity, directory)
-        for other in identities:
-            if other != name:
-                sender.learn(SignedPrekey.from_bytes(relay.prekey(other)))
-        receiver = Receiver(prekeys[name], directory)
-        sides[name] = SealedKeyAgreement(KeyAgreement(roster, name), sender, receiver, directory)
-    _carry(sides, relay)
-    return {name: side.key() for name, side in sides.items()}
-
-
-def _carry(sides: Mapping[str, SealedKeyAgreement], relay: Relay) -> None:
-    """Pass envelopes on until none waits."""
-    for side in sides.values():
-        for message in side.begin():
-            relay.send(message.recipient, message.content)
-    carried = True
-    while carried:
-        carried = False
-        for name, side in sides.items():
-            for delivery in relay.receive(name):
-                carried = True
-                answers: list[Outgoing] = []
-                with suppress(Replayed):
-                    answers = side.accept(delivery.envelope)
-                relay.acknowledge(name, delivery.delivery_id)
-                for message in answers:
-                    relay.send(message.recipient, message.content)
-
-
 def _commitment(roster_digest: bytes, party_id: str, contribution: bytes) -> bytes:
-    return _hash(_COMMIT_INFO, roster_digest, id_bytes(party_id), contribution)
-
-
-def _hash(*parts: bytes) -> bytes:
-    """Hash parts so that no two lists of parts give the same bytes."""
-    return hashlib.sha256(b"".join(len(part).to_bytes(4, "big") + part for part in parts)).digest()
+    return hash_parts(_COMMIT_INFO, roster_digest, id_bytes(party_id), contribution)
 
 
 def _at(joined: bytes, place: int) -> bytes:

@@ -44,7 +44,7 @@ from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.level import Level
 from cloister.privacy.mechanisms.aes_noise import AesWords, Words, add_noise
 from cloister.privacy.mechanisms.noise_table import noise_table
-from cloister.privacy.release import NoisyTablesRelease
+from cloister.privacy.releases.noisy_tables import NoisyTablesRelease
 from cloister.sketch.cell_counts import row_cells
 from cloister.sketch.count_sketch import CountSketch
 from cloister.sketch.document_cutting import cut_documents
@@ -52,7 +52,7 @@ from cloister.sketch.keyed_hash import HashKey
 from cloister.sketch.list_check import require_array, require_sound_lists
 from cloister.sketch.release_noise import NoisyReleaseSettings, planned_release
 from cloister.sketch.rtk_lists import RtkLists, select_row
-from cloister.sketch.sketch_file import (
+from cloister.store.array_file import (
     StoredArrays,
     arrays_aside,
     from_bytes,
@@ -176,12 +176,13 @@ class NoisyRelease:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what `save` wrote; the arrays are mapped from the file."""
-        return cls._from_stored(open_arrays(path, cls.kind), str(path))
+        return cls._from_stored(open_arrays(path, cls.kind, what="a sketch file"), str(path))
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
         """Read what `to_bytes` made."""
-        return cls._from_stored(from_bytes(content, cls.kind), f"{cls.kind} bytes")
+        stored = from_bytes(content, cls.kind, what="a sketch file")
+        return cls._from_stored(stored, f"{cls.kind} bytes")
 
     def _header(self) -> dict[str, Any]:
         return {

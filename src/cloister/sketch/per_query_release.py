@@ -28,7 +28,8 @@ from cloister.core.settings import Settings
 from cloister.privacy.calibration import noise_multiplier
 from cloister.privacy.level import Level
 from cloister.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, NoiseSource
-from cloister.privacy.release import ROUNDING_SIGMA, Release, UnprotectedRelease
+from cloister.privacy.release import Release, UnprotectedRelease
+from cloister.privacy.releases.gaussian import ROUNDING_SIGMA
 from cloister.sketch.medians import column_medians
 
 __all__ = [

@@ -29,7 +29,7 @@ from cloister.privacy.calibration import noise_multiplier
 from cloister.privacy.level import Level
 from cloister.privacy.loss import Loss
 from cloister.privacy.mechanisms.noise_table import MOST_WIDTH
-from cloister.privacy.release import NoisyTable, NoisyTablesRelease
+from cloister.privacy.releases.noisy_tables import NoisyTable, NoisyTablesRelease
 from cloister.sketch.keyed_hash import LARGEST_WIDTH, SketchShape
 
 __all__ = ["NoisyReleaseSettings", "planned_release"]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cloister.index.term_counts import TermCounts
 from cloister.privacy.mechanisms.aes_noise import Words, add_noise
 from cloister.privacy.mechanisms.noise_table import noise_table
-from cloister.privacy.release import NoisyTablesRelease
+from cloister.privacy.releases.noisy_tables import NoisyTablesRelease
 from cloister.sketch.cell_counts import row_cells
 from cloister.sketch.document_cutting import cut_documents
 from cloister.sketch.keyed_hash import HashKey

@@ -30,7 +30,7 @@ from cloister.sketch.list_check import require_array, require_sound_lists
 from cloister.sketch.rtk_lists import RtkLists, select_row
 from cloister.sketch.rtk_query import Estimator, ReverseTop, RtkQuery
 from cloister.sketch.rtk_update import insert_documents, remove_document
-from cloister.sketch.sketch_file import open_arrays, write_arrays
+from cloister.store.array_file import open_arrays, write_arrays
 
 __all__ = ["RtkSketch"]
 
@@ -248,7 +248,7 @@ class RtkSketch:
     @classmethod
     def load(cls, path: str | Path) -> RtkSketch:
         """Read what `save` wrote; the lists are mapped from the file until the first change."""
-        header, arrays = open_arrays(path, KIND)
+        header, arrays = open_arrays(path, KIND, what="a sketch file")
         where = str(path)
         try:
             shape = SketchShape(n_rows=header["n_rows"], n_columns=header["n_columns"])

@@ -13,7 +13,7 @@ as releases for a ledger; a party with a limit will refuse the unprotected ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
@@ -29,6 +29,7 @@ from cloister.privacy.release import Release, UnprotectedRelease
 __all__ = [
     "RUNS",
     "Crossing",
+    "Learnt",
     "PartyRows",
     "RunName",
     "Scorer",
@@ -70,6 +71,18 @@ class SiloLearner(Protocol):
 
     def n_crossing(self, scorer: Scorer) -> int:
         """Return how many numbers one party gives away in all."""
+
+
+class Learnt(NamedTuple):
+    """A ranker that several parties learnt together, and how."""
+
+    learner: SiloLearner
+    scorer: Scorer
+
+    @property
+    def n_crossing(self) -> int:
+        """How many numbers one party gave away for it."""
+        return self.learner.n_crossing(self.scorer)
 
 
 class Crossing(NamedTuple):
@@ -162,12 +175,12 @@ def train_run(
 
 def crossings(
     run: RunName,
-    parties: list[PartyId],
-    learner: SiloLearner,
-    scorer: Scorer,
+    parties: Sequence[PartyId],
+    learnt: Sequence[Learnt] = (),
     *,
     sketches: Mapping[PartyId, tuple[Release, ...]] | None = None,
-    n_variants: int = 1,
+    n_exact: Mapping[PartyId, int] | None = None,
+    simulated: bool = False,
 ) -> list[Crossing]:
     """List all that leaves any party in a run, with the releases for its ledger.
 
@@ -177,35 +190,63 @@ def crossings(
         Which run.
     parties
         Who takes part.
-    learner, scorer
-        How the ranker was learnt, and the ranker.
+    learnt
+        What a federated run learnt: one ranker, or all variants that the parties trained and
+        chose from together (`cloister.federate.silos.tuning`). The parameters of every variant
+        leave, and what each party tells of it.
     sketches
         What each party's sketch release is made of. None: exact counts crossed, which is
         recorded as unprotected.
-    n_variants
-        How many variants the parties trained and chose from together
-        (`cloister.federate.silos.tuning`): all their parameters leave, and what each party tells
-        of them.
+    n_exact
+        How many exact counts each party gave, where it gave those.
+    simulated
+        Whether nothing left in truth; unprotected releases are marked so. Sketches say
+        themselves where their noise comes from.
     """
+    if federates(run) and not learnt:
+        raise SettingsError(
+            "this run hands rankers round", where=run, remedy="give what was learnt, and how"
+        )
     found = []
     for sender in parties:
         others = tuple(party for party in parties if party != sender)
-        if augments(run):
-            exact: tuple[Release, ...] = (
-                UnprotectedRelease(level=Level.DOCUMENT, note="exact term counts"),
-            )
-            for release in exact if sketches is None else sketches[sender]:
-                found.append(Crossing("sketches", sender, others, release))
+        if augments(run) and sketches is not None:
+            found += [Crossing("sketches", sender, others, one) for one in sketches[sender]]
+        elif augments(run):
+            exact = _exact_counts(1 if n_exact is None else n_exact[sender], simulated)
+            found.append(Crossing("exact counts", sender, others, exact))
         if federates(run) and others:
-            release = UnprotectedRelease(
-                level=Level.DOCUMENT,
-                n_values=max(1, learner.n_crossing(scorer) * n_variants),
-                note=f"{learner.what_crosses}, exact: a sketch's guarantee does not cover them",
-            )
-            found.append(Crossing(learner.what_crosses, sender, others, release))
-        if federates(run) and others and n_variants > 1:
-            told = UnprotectedRelease(
-                level=Level.DOCUMENT, n_values=n_variants, note="means over validation queries"
-            )
-            found.append(Crossing("validation figures", sender, others, told))
+            found += [
+                Crossing(what, sender, others, release)
+                for what, release in _while_learning(learnt, simulated)
+            ]
     return found
+
+
+def _exact_counts(n_counts: int, simulated: bool) -> Release:
+    return UnprotectedRelease(
+        level=Level.DOCUMENT,
+        n_values=max(1, n_counts),
+        simulated=simulated,
+        note="exact term counts",
+    )
+
+
+def _while_learning(learnt: Sequence[Learnt], simulated: bool) -> list[tuple[str, Release]]:
+    """Return what one party gives the others so that they learn and choose together."""
+    what = learnt[0].learner.what_crosses
+    handed = UnprotectedRelease(
+        level=Level.DOCUMENT,
+        n_values=max(1, sum(one.n_crossing for one in learnt)),
+        simulated=simulated,
+        note=f"{what}, exact: a sketch's guarantee does not cover them",
+    )
+    if len(learnt) == 1:
+        return [(what, handed)]
+    told = UnprotectedRelease(
+        level=Level.DOCUMENT,
+        n_values=len(learnt),
+        simulated=simulated,
+        note="means over validation queries",
+    )
+    return [(what, handed), ("validation figures", told)]

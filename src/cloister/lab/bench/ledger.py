@@ -18,7 +18,7 @@ from cloister.privacy.ledger.limits import Limit
 from cloister.privacy.ledger.spending import losses_at, spent
 from cloister.privacy.level import Level
 from cloister.privacy.loss import Loss
-from cloister.privacy.release import GaussianRelease
+from cloister.privacy.releases.gaussian import GaussianRelease
 
 __all__ = ["run"]
 

@@ -24,7 +24,7 @@ from cloister.lab.silos.reference_ranking import FullTextRanking, Reference
 from cloister.lab.silos.settings import CollectionSettings, RowSettings
 from cloister.lab.silos.texts import Texts, read_texts
 
-__all__ = ["Silo", "make_parties", "open_silos", "reference_labels"]
+__all__ = ["Silo", "make_parties", "open_silos", "party_name", "reference_labels"]
 
 N_HIGHLY_RELEVANT: Final = 10  # first places of a reference ranking, label 2
 N_RELEVANT: Final = 100  # label 1 from there to here
@@ -39,6 +39,17 @@ class Silo(NamedTuple):
     fields: dict[str, TermCounts]
     queries: tuple[SiloQuery, ...]
     judged: NDArray[np.bool_]  # whether people judged a document of the query relevant
+
+
+def party_name(number: int) -> PartyId:
+    """Return what a party is called.
+
+    Examples
+    --------
+    >>> party_name(0), party_name(3)
+    ('party-a', 'party-d')
+    """
+    return PartyId(f"party-{chr(ord('a') + number)}")
 
 
 def reference_labels(n: int) -> NDArray[np.int8]:
@@ -68,7 +79,7 @@ def open_silos(settings: CollectionSettings) -> tuple[Silo, ...]:
         queries, judged = found[number]
         silos.append(
             Silo(
-                PartyId(f"party-{chr(ord('a') + number)}"),
+                party_name(number),
                 {name: _own_words(counts.select(own)) for name, counts in fields.items()},
                 tuple(queries),
                 np.array(judged, np.bool_),

@@ -10,7 +10,7 @@ from cloister.core.settings import Settings
 
 __all__ = ["CollectionName", "CollectionSettings", "RowSettings", "SilosSettings"]
 
-CollectionName = Literal["medquad", "nfcorpus", "msmarco-5k", "clinic"]
+CollectionName = Literal["medquad", "nfcorpus", "msmarco-5k", "clinic", "beir"]
 
 
 class CollectionSettings(Settings):
@@ -20,14 +20,15 @@ class CollectionSettings(Settings):
     ----------
     collection
         ``medquad`` (parties by source), ``nfcorpus`` and ``msmarco-5k`` (documents shared out),
-        or ``clinic`` (the built-in world: its organisations are the parties).
+        ``clinic`` (the built-in world: its organisations are the parties), or ``beir`` (any
+        folder in the BEIR layout, shared out as NFCorpus is).
     data
         The collection's folder, or the address of a clinic world; found by name where empty.
     n_parties
         Parties; MedQuAD has four.
     sharing
-        How documents of NFCorpus and MS MARCO are shared out: by ``topics`` (clusters of their
-        words, so that parties differ), or at ``random``.
+        How documents of NFCorpus, MS MARCO and BEIR folders are shared out: by ``topics``
+        (clusters of their words, so that parties differ), or at ``random``.
     labels
         ``reference``: the first ten of the reference ranking get 2, the next ninety 1, as in the
         paper. ``judged``: what people judged, grades above 2 counted as 2; queries without a

@@ -2,8 +2,8 @@
 
 How each collection is shared out is fixed here, and does not depend on a seed.
 
-MedQuAD: twelve sources in four groups (`MEDQUAD_GROUPS`). NFCorpus and MS MARCO 5k: by topics or at
-random. Clinic world: its organisations.
+MedQuAD: twelve sources in four groups (`MEDQUAD_GROUPS`). NFCorpus, MS MARCO 5k and other folders:
+by topics or at random. Clinic world: its organisations.
 
 Queries of their own are few in MedQuAD (104) and MS MARCO 5k (50), where the paper has 200 a party.
 MedQuAD gets more from the questions that its authors publish without answers, one a subject, so
@@ -66,7 +66,7 @@ def read_texts(settings: CollectionSettings) -> Texts:
     """Read a collection and share it out."""
     if settings.collection == "clinic":
         return _clinic(settings)
-    folder = settings.data or str(data_folder() / FOLDERS[settings.collection])
+    folder = settings.data or str(data_folder() / _folder(settings.collection))
     collection = open_beir(folder)
     documents = collection.documents
     numbers = {str(document.doc_id): i for i, document in enumerate(documents)}
@@ -83,6 +83,13 @@ def read_texts(settings: CollectionSettings) -> Texts:
             queries += _known_items(counts)
     judgements = (one for split in collection.judgements.values() for one in split)
     return Texts(titles, bodies, party, queries, _grades(judgements, numbers))
+
+
+def _folder(name: str) -> str:
+    """Return where a collection lies that is found by name."""
+    if name not in FOLDERS:
+        raise SettingsError("a collection of this kind needs a folder", where=f"data of {name}")
+    return FOLDERS[name]
 
 
 def _clinic(settings: CollectionSettings) -> Texts:

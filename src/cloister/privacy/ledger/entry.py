@@ -9,7 +9,8 @@ from typing import Any, Final, Literal, NamedTuple
 from cloister.core.errors import SettingsError
 from cloister.core.ids import checked_id, content_id
 from cloister.privacy.ledger.limits import Limit
-from cloister.privacy.release import Release, read_release
+from cloister.privacy.release import Release
+from cloister.privacy.releases.reading import read_release
 
 __all__ = [
     "BEGINNING",

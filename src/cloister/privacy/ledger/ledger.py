@@ -86,7 +86,7 @@ class Ledger:
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> from cloister.privacy.release import GaussianRelease
+    >>> from cloister.privacy.releases.gaussian import GaussianRelease
     >>> noisy = GaussianRelease(level="user", sigma=2.0, sensitivity=1.0)
     >>> with TemporaryDirectory() as folder, Ledger.open(Path(folder, "ledger.db")) as ledger:
     ...     _ = ledger.set_limit("clinic-a", Limit(epsilon=3.0, delta=1e-6), purpose="pilot")

@@ -19,7 +19,8 @@ from cloister.privacy.ledger.limits import Limit
 from cloister.privacy.ledger.tables import SPENDING
 from cloister.privacy.level import Level
 from cloister.privacy.loss import Loss
-from cloister.privacy.release import Release, UnprotectedRelease, read_release
+from cloister.privacy.release import Release, UnprotectedRelease
+from cloister.privacy.releases.reading import read_release
 
 __all__ = [
     "Spent",

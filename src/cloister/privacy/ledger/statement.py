@@ -17,7 +17,7 @@ from cloister.privacy.ledger.outbox import pending_in
 from cloister.privacy.ledger.reading import head_in, limit_in, parties_in
 from cloister.privacy.ledger.spending import Spent, losses_at, spent
 from cloister.privacy.level import Level
-from cloister.privacy.release import read_release
+from cloister.privacy.releases.reading import read_release
 
 __all__ = ["Claim", "Overview", "Spending", "Statement", "overview"]
 

@@ -9,7 +9,8 @@ from pydantic import Field
 
 from cloister.privacy.mechanisms.mechanism import Mechanism
 from cloister.privacy.mechanisms.noise_source import MOST_WIDTH, NoiseSource, checked_integers
-from cloister.privacy.release import ROUNDING_SIGMA, DiscreteGaussianRelease, Release
+from cloister.privacy.release import Release
+from cloister.privacy.releases.gaussian import ROUNDING_SIGMA, DiscreteGaussianRelease
 
 __all__ = ["DiscreteGaussian"]
 

@@ -9,7 +9,8 @@ from pydantic import Field
 
 from cloister.privacy.mechanisms.mechanism import Mechanism
 from cloister.privacy.mechanisms.noise_source import MOST_WIDTH, NoiseSource, checked_integers
-from cloister.privacy.release import DiscreteLaplaceRelease, Release
+from cloister.privacy.release import Release
+from cloister.privacy.releases.laplace import DiscreteLaplaceRelease
 
 __all__ = ["DiscreteLaplace"]
 

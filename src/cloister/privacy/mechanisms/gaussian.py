@@ -9,7 +9,8 @@ from pydantic import Field
 
 from cloister.privacy.mechanisms.mechanism import Mechanism
 from cloister.privacy.mechanisms.noise_source import NoiseSource, checked_floats
-from cloister.privacy.release import GaussianRelease, Release
+from cloister.privacy.release import Release
+from cloister.privacy.releases.gaussian import GaussianRelease
 
 __all__ = ["Gaussian"]
 

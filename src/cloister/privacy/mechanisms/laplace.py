@@ -9,7 +9,8 @@ from pydantic import Field
 
 from cloister.privacy.mechanisms.mechanism import Mechanism
 from cloister.privacy.mechanisms.noise_source import NoiseSource, checked_floats
-from cloister.privacy.release import LaplaceRelease, Release
+from cloister.privacy.release import Release
+from cloister.privacy.releases.laplace import LaplaceRelease
 
 __all__ = ["Laplace"]
 

@@ -11,7 +11,8 @@ from pydantic import Field
 from cloister.core.errors import DataError, SettingsError
 from cloister.privacy.mechanisms.mechanism import Mechanism
 from cloister.privacy.mechanisms.noise_source import NoiseSource, checked_integers
-from cloister.privacy.release import RandomisedResponseRelease, Release
+from cloister.privacy.release import Release
+from cloister.privacy.releases.randomised_response import RandomisedResponseRelease
 
 __all__ = ["RandomisedResponse"]
 

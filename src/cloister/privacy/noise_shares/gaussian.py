@@ -12,11 +12,8 @@ from pydantic import Field, model_validator
 from cloister.privacy.mechanisms.noise_source import MOST_WIDTH, NoiseSource
 from cloister.privacy.mechanisms.simulated_noise import SimulatedNoise
 from cloister.privacy.noise_shares.plan import NoisePlan, only_simulated
-from cloister.privacy.release import (
-    DiscreteGaussianRelease,
-    GaussianRelease,
-    Release,
-)
+from cloister.privacy.release import Release
+from cloister.privacy.releases.gaussian import DiscreteGaussianRelease, GaussianRelease
 
 __all__ = ["DiscreteGaussianShares", "GaussianShares"]
 

@@ -12,11 +12,8 @@ from pydantic import Field
 from cloister.privacy.mechanisms.noise_source import MOST_WIDTH, NoiseSource
 from cloister.privacy.mechanisms.simulated_noise import SimulatedNoise
 from cloister.privacy.noise_shares.plan import NoisePlan, only_simulated
-from cloister.privacy.release import (
-    DiscreteLaplaceRelease,
-    LaplaceRelease,
-    Release,
-)
+from cloister.privacy.release import Release
+from cloister.privacy.releases.laplace import DiscreteLaplaceRelease, LaplaceRelease
 
 __all__ = ["DiscreteLaplaceShares", "LaplaceShares"]
 

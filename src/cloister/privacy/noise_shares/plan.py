@@ -14,9 +14,7 @@ from cloister.core.settings import Settings
 from cloister.privacy.level import Level
 from cloister.privacy.mechanisms.noise_source import NoiseSource
 from cloister.privacy.mechanisms.simulated_noise import SimulatedNoise
-from cloister.privacy.release import (
-    Release,
-)
+from cloister.privacy.release import Release
 
 __all__ = ["NoisePlan", "only_simulated"]
 

@@ -25,9 +25,10 @@ from cloister.index.pooled_statistics import PooledStatistics
 from cloister.lab.reproduce.cs_f_ltr.document_sketches import DocumentSketches
 from cloister.lab.reproduce.study import Figures, StudySettings
 from cloister.lab.silos.collections import make_parties
-from cloister.lab.silos.experiment import HIGHEST_GRADE, MEASURES, make_learner, n_passes, narrowed
+from cloister.lab.silos.experiment import HIGHEST_GRADE, MEASURES
 from cloister.lab.silos.rows import SiloRows, make_rows
 from cloister.lab.silos.settings import SilosSettings
+from cloister.lab.silos.training import make_learner, n_passes, narrowed
 from cloister.lab.simulation.run import Advance
 from cloister.measure.named import evaluate
 from cloister.sketch.keyed_hash import HashKey, SketchShape

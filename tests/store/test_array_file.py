@@ -1,4 +1,4 @@
-"""The container of all sketches: what goes in comes out, and damage is refused with the reason."""
+"""The container of named arrays: what goes in comes out, and damage is refused with the reason."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hypothesis.extra import numpy as hnp
 
 from cloister.core.errors import CloisterError, Damaged, DataError, NotFound, StoreError
 from cloister.core.kernel import kernel
-from cloister.sketch.sketch_file import (
+from cloister.store.array_file import (
     ALLOWED_TYPES,
     arrays_aside,
     from_bytes,
@@ -168,11 +168,13 @@ def test_foreign_bytes_are_refused(content: bytes) -> None:
 
 def test_the_reason_is_named(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("something else")
-    with pytest.raises(DataError, match="text: not a sketch file"):
+    with pytest.raises(DataError, match="text: not an array file"):
         open_arrays(tmp_path / "text", "example")
     (tmp_path / "empty").touch()
     with pytest.raises(DataError, match="empty: not a sketch file"):
-        open_arrays(tmp_path / "empty", "example")
+        open_arrays(tmp_path / "empty", "example", what="a sketch file")
+    with pytest.raises(DataError, match="example bytes: not a sketch file"):
+        from_bytes(b"something else", "example", what="a sketch file")
     with pytest.raises(NotFound, match="no such file"):
         open_arrays(tmp_path / "none", "example")
     with pytest.raises(DataError, match="kind 'example', where 'count-sketch' is needed"):
@@ -343,7 +345,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 WRITE_AND_DIE = """
 import os, signal, sys
 import numpy as np
-from cloister.sketch.sketch_file import write_arrays
+from cloister.store.array_file import write_arrays
 os.fsync = lambda descriptor: os.kill(os.getpid(), signal.SIGKILL)
 write_arrays(sys.argv[1], "example", {"new": True}, {"table": np.ones(100_000)})
 """
