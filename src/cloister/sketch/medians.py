@@ -40,11 +40,11 @@ def insert_lane(lanes: NDArray[Any], row: int, n: int) -> None:
     Minima and maxima over whole rows, which run in vector registers.
     """
     for above in range(row, 0, -1):
-        upper, lower = lanes[above - 1], lanes[above]
-        for i in range(n):
+        upper, lower = lanes[above - 1, :n], lanes[above, :n]
+        for i in range(len(upper)):  # not range(n): with the length known, vectors are used
             one, two = upper[i], lower[i]
-            upper[i] = one if one < two else two
-            lower[i] = two if one < two else one
+            upper[i] = min(one, two)
+            lower[i] = max(one, two)
 
 
 @kernel

@@ -217,8 +217,9 @@ def _estimate(n: int, n_rows: int, estimator: int, cut: float, rows: Floats) -> 
             insert_lane(lanes, row, size)
         centre = rows[CENTRE, begin : begin + size]
         score = rows[SCORE, begin : begin + size]
-        for i in range(size):
-            centre[i] = 0.5 * (lanes[n_rows // 2, i] + lanes[(n_rows - 1) // 2, i])
+        upper, lower = lanes[n_rows // 2, :size], lanes[(n_rows - 1) // 2, :size]
+        for i in range(len(centre)):
+            centre[i] = 0.5 * (upper[i] + lower[i])
         if estimator == MEAN:
             for _ in range(N_STEPS):
                 _clipped_sums(rows, begin, n_rows, centre, cut, sums)
