@@ -37,7 +37,7 @@ unit: $(READY)  ## tests and doctests
 
 docs: $(READY)  ## the documentation site, warnings are errors
 	@rm -rf docs/generated
-	$(BIN)/sphinx-build -q -E -W --keep-going -b html docs docs/_build/html
+	$(BIN)/sphinx-build -q -E -W --keep-going -j 2 -b html docs docs/_build/html
 	@echo "docs: docs/_build/html/index.html"
 
 bench: $(READY)  ## every benchmark, with the figures that the documents quote

@@ -13,6 +13,10 @@ from hypothesis import settings
 settings.register_profile("cloister", deadline=None)
 settings.load_profile("cloister")
 
+# A thread of a kernel that waits shall sleep. It spins otherwise, and where the tests' processes
+# share the cores, it takes the time of the thread that it waits for.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 _BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 

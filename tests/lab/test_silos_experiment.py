@@ -11,11 +11,10 @@ from cloister.lab.silos.experiment import (
     Figures,
     compare_systems,
     measure_silos,
-    n_passes,
-    narrowed,
 )
 from cloister.lab.silos.rows import make_rows
 from cloister.lab.silos.settings import SilosSettings
+from cloister.lab.silos.training import n_passes, narrowed
 from cloister.measure.named import evaluate
 
 TINY = "world:clinic?servers=4&organisations=4&pods=40&queries=80&document_bytes=0&staff=8"
