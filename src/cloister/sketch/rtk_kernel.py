@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cloister.core.kernel import kernel, parallel_kernel
-from cloister.sketch.best_k import is_worse, keep_best, sort_best
+from cloister.index.best_k import is_worse, keep_best, sort_best
 from cloister.sketch.medians import BLOCK, insert_lane
 from cloister.sketch.rtk_lists import RtkLists
 

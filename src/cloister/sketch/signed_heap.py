@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from cloister.core.errors import DataError, SettingsError
 from cloister.core.kernel import kernel
+from cloister.index.best_k import keep_best, sort_best
 from cloister.index.term_counts import TermCounts
-from cloister.sketch.best_k import keep_best, sort_best
 from cloister.sketch.cell_counts import row_cells
 from cloister.sketch.keyed_hash import HashedTerms
 from cloister.sketch.rtk_lists import RtkLists, select_row
