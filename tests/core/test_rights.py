@@ -13,6 +13,7 @@ NURSES = frozenset({GroupId("nurses")})
 NOTES = Rights(owner=AgentId("alice"), agents=frozenset({AgentId("bob")}), groups=NURSES)
 UNNAMED = Rights(owner=AgentId("alice"), groups=frozenset({GroupId("")}))
 LEAFLET = Rights(owner=AgentId("alice"), public=True)
+ROTA = Rights(owner=AgentId("alice"), authenticated=True)
 
 TABLE = [
     ("alice", (), NOTES, ALLOWED),
@@ -23,6 +24,9 @@ TABLE = [
     ("", (), NOTES, REFUSED),
     ("", (), LEAFLET, ALLOWED),
     ("carol", (), LEAFLET, ALLOWED),
+    ("carol", (), ROTA, ALLOWED),
+    ("", (), ROTA, REFUSED),
+    ("", ("nurses",), ROTA, REFUSED),
     ("alice", ("nurses",), NOBODY, REFUSED),
     ("", (), NOBODY, REFUSED),
     ("", ("nurses",), NOTES, REFUSED),  # a group without a verified name is no identity

@@ -1,7 +1,8 @@
 """Rights as values: who may read what.
 
-The rules are those of Web Access Control: access is given to an agent, to a group or to everybody;
-there is no rule that denies, and where nothing is said the answer is no.
+The rules are those of Web Access Control: access is given to an agent, to a group, to everybody
+whose identity was verified, or to everybody; there is no rule that denies, and where nothing is
+said the answer is no.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class Rights:
     agents: frozenset[AgentId] = field(default_factory=frozenset)
     groups: frozenset[GroupId] = field(default_factory=frozenset)
     public: bool = False
+    authenticated: bool = False  # everybody whose identity was verified
 
     def allow(self, reader: Reader) -> bool:
         """Say whether ``reader`` may read; nothing said means no."""
@@ -55,7 +57,8 @@ class Rights:
         if not reader.agent_id:  # an empty name must never match an empty owner
             return False
         return (
-            reader.agent_id == self.owner
+            self.authenticated
+            or reader.agent_id == self.owner
             or reader.agent_id in self.agents
             or any(self.groups & reader.groups)  # "" is false: an empty group matches nothing
         )

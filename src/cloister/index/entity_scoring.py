@@ -8,7 +8,7 @@ added.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -217,12 +217,3 @@ def _take_best(
 
 
 _NONE: Final = np.empty(0)
-
-
-def sorted_names(ranked: Ranked, names: Sequence[str], k: int) -> list[tuple[str, float, int]]:
-    """Return name, score and number of the best k; of equal scores the name decides."""
-    listed = [
-        (names[entity], score, entity)
-        for entity, score in zip(ranked.entities.tolist(), ranked.scores.tolist(), strict=True)
-    ]
-    return sorted(listed, key=lambda one: (-one[1], one[0]))[:k]

@@ -6,7 +6,6 @@ Flat arrays: document ``d`` owns the entries ``starts[d]`` to ``starts[d + 1]`` 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from cloister.core.errors import DataError
 from cloister.core.kernel import kernel
 from cloister.index.analysis import TextAnalysis
+from cloister.index.tokenising import TermCounter, text_batches
 
 __all__ = ["TermCounts", "count_terms"]
 
@@ -137,21 +137,24 @@ class TermCounts:
 
 
 def count_terms(texts: Iterable[str], analysis: TextAnalysis | None = None) -> TermCounts:
-    """Count the terms of texts. The vocabulary is what occurs in them, in order of appearance."""
-    analysis = analysis or TextAnalysis()
-    positions: dict[str, int] = {}
-    starts, terms, counts = [0], [], []
-    for text in texts:
-        found = Counter(positions.setdefault(term, len(positions)) for term in analysis.terms(text))
-        for term in sorted(found):
-            terms.append(term)
-            counts.append(found[term])
-        starts.append(len(terms))
+    """Count the terms of texts. The vocabulary is what occurs in them, in order of appearance.
+
+    Texts are read a batch at a time: at most some 4 MB of them, or one longer text, lie in memory.
+
+    Examples
+    --------
+    >>> counts = count_terms(["cough, cough and fever"])
+    >>> dict(zip(counts.vocabulary, counts.counts.tolist()))
+    {'cough': 2, 'fever': 1}
+    """
+    counter = TermCounter(analysis or TextAnalysis())
+    parts = [counter.count(batch) for batch in text_batches(texts)] or [counter.count([])]
+    sizes = np.concatenate([np.diff(part.starts) for part in parts])
     return TermCounts(
-        np.array(starts, np.int64),
-        np.array(terms, np.int32),
-        np.array(counts, np.int32),
-        tuple(positions),
+        np.concatenate([[0], np.cumsum(sizes)]),
+        np.concatenate([part.terms for part in parts]),
+        np.concatenate([part.counts for part in parts]),
+        counter.vocabulary,
     )
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-__all__ = ["Incoming", "incoming_file", "lock_held", "sweep", "sync_folder"]
+__all__ = ["Incoming", "incoming_file", "lock_held", "replace_file", "sweep", "sync_folder"]
 
 
 class Incoming(NamedTuple):
@@ -36,6 +36,19 @@ def incoming_file(folder: Path) -> Iterator[Incoming]:
     finally:
         incoming.path.unlink(missing_ok=True)
         incoming.stream.close()
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a whole file, in the place of one that may be there; only its owner may read it.
+
+    A crash leaves the old file or the new one.
+    """
+    with incoming_file(path.parent) as incoming:
+        incoming.stream.write(content)
+        incoming.stream.flush()
+        os.fsync(incoming.stream.fileno())
+        incoming.path.replace(path)
+    sync_folder(path.parent)
 
 
 def sweep(folder: Path) -> int:

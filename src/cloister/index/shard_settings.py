@@ -1,0 +1,31 @@
+"""Settings of a shard."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from cloister.core.settings import Settings
+from cloister.index.merge_policy import MergePolicy
+
+__all__ = ["ShardSettings"]
+
+
+class ShardSettings(Settings):
+    """What does not change answers, only time and memory.
+
+    Parameters
+    ----------
+    merging
+        When segments are merged at a commit.
+    buffer_chars
+        So many characters of added texts are kept in memory before they become a segment.
+    max_views
+        How many readers' views are kept.
+    view_bytes
+        How much memory each view may take for lists of postings.
+    """
+
+    merging: MergePolicy = MergePolicy()
+    buffer_chars: int = Field(default=128_000_000, ge=1)
+    max_views: int = Field(default=8, ge=1)
+    view_bytes: int = Field(default=32_000_000, ge=0)
