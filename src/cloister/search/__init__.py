@@ -1,0 +1,1 @@
+"""Search over many servers: choose sources, rank, merge, explain."""

@@ -1,0 +1,130 @@
+"""Ranks what one reader may read on one server: first the pods, then the documents of the best.
+
+Equal scores are put into the order of names, which says nothing of what else the index holds.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cloister.core.ids import DocId, PodId
+from cloister.index.entity_scoring import EntityScorer, Ranked, term_weight
+from cloister.index.entity_weights import SUM, EntityStatistics, query_weights
+from cloister.index.postings import TermPostings
+from cloister.index.reader_view import ReaderView
+from cloister.search.node import ScoreRest, SubQuery, TermPart
+
+__all__ = ["DocumentRanking", "ScoredDocument", "best_pods"]
+
+
+class ScoredDocument(NamedTuple):
+    """A document that was found."""
+
+    doc_id: DocId
+    pod_id: PodId
+    score: float
+    length: int
+    number: int  # in the view
+
+
+def best_pods(view: ReaderView, query: SubQuery, n_pods: int) -> NDArray[np.int32]:
+    """Return the numbers of the best pods, by the query's model with a pod as the entity."""
+    if n_pods < 1:
+        return np.empty(0, np.int32)
+    listed = view.level("pod").top(query.terms, n_pods, query.settings, query.pod_statistics)
+    return np.array([pod for _, _, pod in listed], np.int32)
+
+
+class DocumentRanking:
+    """The documents of one view, ranked for one query."""
+
+    def __init__(self, view: ReaderView, query: SubQuery) -> None:
+        self.view = view
+        self.query = query
+        self.level = view.level("document")
+        self.statistics: EntityStatistics = query.document_statistics or self.level
+        self.weights = query_weights(query.terms, self.statistics, query.settings)
+
+    def best(self, k: int) -> list[ScoredDocument]:
+        """Return the best k documents; of equal scores the id decides."""
+        if k < 1:
+            return []
+        ranked = self._ranked(k)
+        listed = [
+            (-score, self.view.doc_id(number), number)
+            for number, score in zip(ranked.entities.tolist(), ranked.scores.tolist(), strict=True)
+        ]
+        return [
+            ScoredDocument(
+                doc_id, self.view.pod_id(number), -loss, int(self.level.lengths[number]), number
+            )
+            for loss, doc_id, number in sorted(listed)[:k]
+        ]
+
+    def parts(self, found: ScoredDocument) -> tuple[tuple[TermPart, ...], ScoreRest]:
+        """Take a score apart; `cloister.search.explanation.added_up` puts it together again."""
+        frequencies = self.statistics.frequencies(self.weights.terms).tolist()
+        n_entities = float(self.statistics.n_entities)
+        parts = []
+        for term, parameters, df in zip(
+            self.weights.terms, self.weights.parameters, frequencies, strict=True
+        ):
+            count = _count(self.view.postings(term), found.number)
+            weight = term_weight(self.weights.model, parameters, count, found.length)
+            parts.append(TermPart(term, weight if count else 0.0, count, df, n_entities))
+        return tuple(parts), self._rest(found)
+
+    def _rest(self, found: ScoredDocument) -> ScoreRest:
+        settings, mean = self.query.settings, float(self.statistics.mean_length)
+        factor = 1.0
+        if settings.model == "bm25":
+            factor = 1 - settings.b + settings.b * found.length / (mean if mean > 0 else 1.0)
+        norm = 0.0 if self._norms is None else float(self._norms[found.number])
+        return ScoreRest(
+            settings.model, self.weights.constant, self.weights.norm, norm, mean, factor
+        )
+
+    @cached_property
+    def _norms(self) -> NDArray[np.float64] | None:
+        if self.weights.finish == SUM:
+            return None
+        return self.level.norms(self.statistics, self.query.settings)
+
+    @cached_property
+    def _members(self) -> NDArray[np.int32]:
+        """The documents of the best pods, rising."""
+        n_pods = self.query.n_pods
+        chosen = np.zeros(len(self.view.snapshot.pod_ids), np.bool_)
+        chosen[best_pods(self.view, self.query, 0 if n_pods is None else n_pods)] = True
+        documents = self.view.documents
+        return documents[chosen[self.view.pods[documents]]]
+
+    def _ranked(self, k: int) -> Ranked:
+        if self.query.n_pods is None:
+            return self.level.best(self.query.terms, k, self.query.settings, self.statistics)
+        members = self._members
+        norms = None if self._norms is None else self._norms[members]
+        scorer = EntityScorer(self.level.lengths[members])
+        places, scores = scorer.best(
+            self.weights, lambda term: _among(self.view.postings(term), members), k, norms
+        )
+        return Ranked(members[places], scores)
+
+
+def _among(found: TermPostings, members: NDArray[np.int32]) -> TermPostings:
+    """Return which of some documents hold a term, by their places, and how often."""
+    if not len(found.documents):
+        return found
+    at = np.minimum(np.searchsorted(found.documents, members), len(found.documents) - 1)
+    places = np.flatnonzero(found.documents[at] == members).astype(np.int32)
+    return TermPostings(places, found.counts[at[places]])
+
+
+def _count(found: TermPostings, number: int) -> int:
+    at = int(np.searchsorted(found.documents, number))
+    holds = at < len(found.documents) and found.documents[at] == number
+    return int(found.counts[at]) if holds else 0

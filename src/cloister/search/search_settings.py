@@ -1,0 +1,63 @@
+"""How a search across servers goes."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from cloister.core.settings import Settings
+from cloister.index.entity_weights import ModelSettings
+from cloister.search.adaptive_stop import StopSettings
+
+__all__ = ["SearchSettings"]
+
+
+class SearchSettings(Settings):
+    """How a search goes.
+
+    Parameters
+    ----------
+    model
+        Ranks documents and pods, and servers where ``selection`` is ``entity``.
+    statistics
+        ``user``: of all that the user may read; ``global``: published; ``own``: each server takes
+        the user's statistics on that server alone, and answers are merged by CORI.
+    selection
+        ``all`` asks every server; ``entity`` is the paper's way; ``best-impact`` and ``learned``
+        look at each server's best documents.
+    n_servers, n_pods
+        How many servers are asked at most, and how many pods of each give documents.
+    n_best
+        How many best documents a server names for each term, where they are needed.
+    stop
+        When to ask no further server.
+    """
+
+    model: ModelSettings = ModelSettings()
+    statistics: Literal["user", "global", "own"] = "user"
+    selection: Literal["all", "entity", "best-impact", "learned"] = "best-impact"
+    n_servers: int | None = Field(default=None, ge=1)
+    n_pods: int | None = Field(default=None, ge=1)
+    n_best: int = Field(default=20, ge=1)
+    stop: StopSettings = StopSettings()
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.stop.form != "never" and (self.statistics == "own" or self.is_vector):
+            raise ValueError("an adaptive stop needs bm25 or lm, and user or global statistics")
+        if self.statistics == "own" and self.selection == "all":
+            raise ValueError("merging by CORI needs a selection that gives servers scores")
+        if self.selection == "all" and self.n_servers is not None:
+            raise ValueError("n_servers needs a selection that ranks servers")
+        return self
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether the model is one of vectors, which needs all terms of all documents."""
+        return self.model.model.startswith("tfidf")
+
+    @property
+    def needs_lists(self) -> bool:
+        """Whether servers are asked for their best documents of each term."""
+        return self.selection in ("best-impact", "learned") or self.stop.form != "never"

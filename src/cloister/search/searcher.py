@@ -1,0 +1,285 @@
+"""Search across servers: ask what they have, choose, ask for documents, merge.
+
+1. Each server says what the user may know of it for the query's terms (`known_summaries`).
+2. The numbers are added up: the user's statistics over all servers (`summary_statistics`); or
+   published ones are taken.
+3. Servers are ranked (`selection`, `best_impact`, `learned_selection`), and the best are asked, all
+   S or until no other can matter (`adaptive_stop`).
+4. Each ranks its pods and their documents with those statistics; answers are merged (`merging`).
+
+Statistics are those of the moment when the servers were asked for them. Rights are checked by each
+server at each request: what was revoked between two requests is not in the answer, though it may
+still count in the statistics of that one query.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from cloister.core.errors import SettingsError
+from cloister.core.ids import ServerId
+from cloister.core.records import Result
+from cloister.index.analysis import TextAnalysis
+from cloister.index.entity_statistics import StatisticsTable
+from cloister.index.entity_weights import EntityStatistics, query_weights
+from cloister.index.reader_view import Level
+from cloister.search.adaptive_stop import can_stop
+from cloister.search.asking import Ask, ask_in_turn
+from cloister.search.best_impact import ServerOutlook, rank_by_best_impact, server_outlooks
+from cloister.search.explanation import ScoreExplanation, explain
+from cloister.search.known_summaries import KnownSummaries
+from cloister.search.learned_selection import LearnedSelection
+from cloister.search.merging import Merged, merge_by_cori, merge_by_score
+from cloister.search.node import SearchNode, ServerSummary, SubAnswer, SubQuery
+from cloister.search.search_settings import SearchSettings
+from cloister.search.selection import ServerScore, rank_servers
+from cloister.search.summary_statistics import user_statistics
+
+__all__ = ["PublishedLevels", "SearchOutcome", "Searcher"]
+
+
+class PublishedLevels(Protocol):
+    """Statistics that everybody may see, at each level."""
+
+    def level(self, level: Level) -> EntityStatistics:
+        """Return those of documents, of pods, or of servers."""
+
+
+class SearchOutcome(NamedTuple):
+    """What a search found.
+
+    Parameters
+    ----------
+    results
+        Best first.
+    servers_asked
+        For documents, in the order in which they were asked.
+    missing
+        Servers that failed or did not answer in time; the results are made without them.
+    statistics
+        Of documents, with which scores were made; None where each server took its own.
+    explanations
+        One for each result, where asked for.
+    """
+
+    results: tuple[Result, ...]
+    servers_asked: tuple[ServerId, ...] = ()
+    missing: tuple[ServerId, ...] = ()
+    statistics: StatisticsTable | None = None
+    explanations: tuple[ScoreExplanation, ...] = ()
+
+
+class _SearchPlan(NamedTuple):
+    """Whom to ask in which order, and with what."""
+
+    servers: list[ServerScore]
+    outlooks: dict[ServerId, ServerOutlook]
+    query: SubQuery
+
+
+class Searcher:
+    """Searches some servers for one user. One object serves one thread at a time.
+
+    Parameters
+    ----------
+    nodes
+        The servers, as this user reaches them.
+    analysis
+        As the documents were analysed.
+    settings
+        How to search.
+    published
+        Statistics for ``global``.
+    learned
+        The selector for ``learned``.
+    ask
+        How several nodes are asked, and for how long one waits.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[SearchNode],
+        analysis: TextAnalysis | None = None,
+        settings: SearchSettings | None = None,
+        *,
+        published: PublishedLevels | None = None,
+        learned: LearnedSelection | None = None,
+        ask: Ask = ask_in_turn,
+    ) -> None:
+        self.settings = settings or SearchSettings()
+        self._analysis = analysis or TextAnalysis()
+        self._nodes = {node.server_id: node for node in nodes}
+        if len(self._nodes) != len(nodes):
+            raise SettingsError("two servers have the same name", where="Searcher.nodes")
+        if self.settings.statistics == "global" and published is None:
+            raise SettingsError("global statistics are not given", where="Searcher.published")
+        if self.settings.selection == "learned" and learned is None:
+            raise SettingsError("the learned selector is not given", where="Searcher.learned")
+        self._published = published
+        self._learned = learned
+        self._ask = ask
+        n_best = self.settings.n_best if self.settings.needs_lists else 0
+        self._known = KnownSummaries(nodes, ask, n_best)
+        self._kept_tables: dict[Level, tuple[object, StatisticsTable]] = {}
+
+    def search(self, query_text: str, *, k: int = 10, explain: bool = False) -> SearchOutcome:
+        """Return the best k documents that the user may read.
+
+        Parameters
+        ----------
+        query_text
+            What to search for.
+        explain
+            Whether results come with explanations.
+        """
+        if k < 1:
+            raise SettingsError(f"must be at least 1 (given: {k})", where="k")
+        terms = tuple(self._analysis.terms(query_text))
+        if not terms:
+            return SearchOutcome(())
+        gathered = self._known.gather(
+            terms,
+            with_pairs=self.settings.model.model == "lm",
+            all_terms=self.settings.is_vector,
+        )
+        plan = self._plan(gathered.summaries, terms, k, explain)
+        answers, asked, failed = self._answers(plan, k)
+        merged = self._merged(answers, plan, k)
+        missing = set(gathered.missing) | failed
+        return SearchOutcome(
+            tuple(_result(one) for one in merged),
+            asked,
+            tuple(name for name in self._nodes if name in missing),
+            plan.query.document_statistics,
+            _explanations(merged) if explain else (),
+        )
+
+    def _plan(
+        self, summaries: Sequence[ServerSummary], terms: tuple[str, ...], k: int, explain: bool
+    ) -> _SearchPlan:
+        settings, different = self.settings, tuple(dict.fromkeys(terms))
+        own = settings.statistics == "own"
+        documents = self._table(summaries, different, "document")
+        pods = None if settings.n_pods is None else self._table(summaries, different, "pod")
+        query = SubQuery(
+            terms,
+            settings.model,
+            k,
+            settings.n_pods,
+            None if own else pods,
+            None if own else documents,
+            explain,
+        )
+        outlooks = self._outlooks(summaries, terms, documents) if settings.needs_lists else {}
+        servers = self._ranked(summaries, terms, outlooks, k)
+        return _SearchPlan(servers[: settings.n_servers], outlooks, query)
+
+    def _table(
+        self, summaries: Sequence[ServerSummary], terms: Sequence[str], level: Level
+    ) -> StatisticsTable:
+        """Return statistics of a level for a query's terms; for vectors for all terms.
+
+        The latter are kept: equal ones shall be one object, for which servers keep vectors.
+        """
+        if not self.settings.is_vector:
+            return self._made_table(summaries, terms, level)
+        key = tuple((one.server_id, one.version) for one in summaries)
+        kept = self._kept_tables.get(level)
+        if kept is None or kept[0] != key:
+            every = sorted({term for one in summaries for term in one.terms})
+            kept = self._kept_tables[level] = (key, self._made_table(summaries, every, level))
+        return kept[1]
+
+    def _made_table(
+        self, summaries: Sequence[ServerSummary], terms: Sequence[str], level: Level
+    ) -> StatisticsTable:
+        if self.settings.statistics != "global" or self._published is None:
+            return user_statistics(summaries, terms, level)
+        found = self._published.level(level)
+        df = [max(value, 0.0) for value in found.frequencies(terms).tolist()]
+        return StatisticsTable(
+            float(found.n_entities),
+            float(found.mean_length),
+            float(found.n_pairs),
+            dict(zip(terms, df, strict=True)),
+        )
+
+    def _outlooks(
+        self, summaries: Sequence[ServerSummary], terms: Sequence[str], documents: StatisticsTable
+    ) -> dict[ServerId, ServerOutlook]:
+        """Look ahead with the model, or with BM25 where it is one of vectors."""
+        model = self.settings.model
+        if self.settings.is_vector:
+            model = model.model_copy(update={"model": "bm25"})
+        weights = query_weights(terms, documents, model)
+        return {one.server_id: one for one in server_outlooks(summaries, weights)}
+
+    def _ranked(
+        self,
+        summaries: Sequence[ServerSummary],
+        terms: Sequence[str],
+        outlooks: dict[ServerId, ServerOutlook],
+        k: int,
+    ) -> list[ServerScore]:
+        match self.settings.selection:
+            case "all":
+                return [ServerScore(one.server_id, 0.0) for one in summaries]
+            case "best-impact":
+                return rank_by_best_impact(list(outlooks.values()), k)
+            case "learned" if self._learned is not None:
+                return self._learned.rank(summaries, terms)
+            case _:
+                published = self._published if self.settings.statistics == "global" else None
+                whole = None if published is None else published.level("server")
+                return rank_servers(summaries, terms, self.settings.model, whole)
+
+    def _answers(
+        self, plan: _SearchPlan, k: int
+    ) -> tuple[list[SubAnswer], tuple[ServerId, ...], set[ServerId]]:
+        """Ask the servers of a plan, all at once or until the others cannot matter."""
+        stop = self.settings.stop
+        waiting = [one.server_id for one in plan.servers]
+        n_at_once = max(len(waiting), 1) if stop.form == "never" else stop.n_at_once
+        answers: list[SubAnswer] = []
+        asked: list[ServerId] = []
+        failed: set[ServerId] = set()
+        while waiting:
+            wave, waiting = waiting[:n_at_once], waiting[n_at_once:]
+            found, _ = self._ask([self._nodes[name] for name in wave], plan.query)
+            for name in wave:
+                answer = found.get(name)
+                if isinstance(answer, SubAnswer) and _sound(answer, name):
+                    answers.append(answer._replace(hits=answer.hits[:k]))
+                else:
+                    failed.add(name)
+            asked += wave
+            left = (plan.outlooks[name] for name in waiting if name in plan.outlooks)
+            if waiting and can_stop(stop, left, _kth_score(answers, k)):
+                break
+        return answers, tuple(asked), failed
+
+    def _merged(self, answers: list[SubAnswer], plan: _SearchPlan, k: int) -> list[Merged]:
+        if self.settings.statistics == "own":
+            return merge_by_cori(answers, dict(plan.servers), k)
+        return merge_by_score(answers, k)
+
+
+def _sound(answer: SubAnswer, server_id: ServerId) -> bool:
+    """Say whether an answer comes from the server that was asked and can be merged."""
+    return answer.server_id == server_id and all(math.isfinite(hit.score) for hit in answer.hits)
+
+
+def _kth_score(answers: Sequence[SubAnswer], k: int) -> float:
+    scores = sorted((hit.score for answer in answers for hit in answer.hits), reverse=True)
+    return scores[k - 1] if len(scores) >= k else -math.inf
+
+
+def _result(one: Merged) -> Result:
+    return Result(one.hit.doc_id, one.score, one.hit.pod_id, one.server_id, one.hit.snippet)
+
+
+def _explanations(merged: Sequence[Merged]) -> tuple[ScoreExplanation, ...]:
+    found = (explain(one.hit) for one in merged)
+    return tuple(one for one in found if one is not None)

@@ -1,0 +1,165 @@
+"""A server's own side of a search: one reader's view of an index, as a `SearchNode`.
+
+All that leaves is made of the view, and so of nothing but what the reader may read: counts, lists,
+scores, the order of equal scores, and the version. Texts are asked for one by one, from where they
+lie and under the reader's rights; a document whose text is refused is not shown.
+
+Time is not hidden: a question takes the longer, the more the index holds of its terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+from typing import Final
+
+from cloister.core.errors import AccessDenied, NotFound
+from cloister.core.ids import DocId, ServerId
+from cloister.index.analysis import TextAnalysis
+from cloister.index.entity_statistics import StatisticsTable
+from cloister.index.entity_weights import EntityStatistics
+from cloister.index.reader_view import ReaderView
+from cloister.search.document_ranking import DocumentRanking, ScoredDocument
+from cloister.search.impact_list import ImpactLists
+from cloister.search.node import (
+    Hit,
+    LevelSummary,
+    SearchNode,
+    ServerSummary,
+    SubAnswer,
+    SubQuery,
+    SummaryRequest,
+    TermSummary,
+)
+from cloister.search.snippet import snippet
+
+__all__ = ["ShardNode"]
+
+ReadText = Callable[[DocId], str]
+KEPT_TABLES: Final = 4  # statistics that TF-IDF's vectors are kept for
+
+
+class ShardNode(SearchNode):
+    """One server as one reader reaches it. Calls from several threads take turns.
+
+    Parameters
+    ----------
+    server_id
+        Name of the server.
+    view
+        Gives what the reader may read now; called for each request.
+    read_text
+        Gives a document's text if the reader may read it where it lies, and raises `AccessDenied`
+        or `NotFound` otherwise. Without it there are no snippets, and the index's rights are
+        relied upon.
+    analysis
+        How the documents were analysed; for snippets.
+    """
+
+    def __init__(
+        self,
+        server_id: ServerId,
+        view: Callable[[], ReaderView],
+        read_text: ReadText | None = None,
+        *,
+        analysis: TextAnalysis | None = None,
+    ) -> None:
+        self._server_id = server_id
+        self._view = view
+        self._read_text = read_text
+        self._analysis = analysis or TextAnalysis()
+        self._tables: list[StatisticsTable] = []
+        self._lists: ImpactLists | None = None
+        self._lock = Lock()
+
+    @property
+    def server_id(self) -> ServerId:
+        """Name of the server."""
+        return self._server_id
+
+    def summarise(self, request: SummaryRequest) -> ServerSummary:
+        """Say what the reader may read here of some terms."""
+        with self._lock:
+            view = self._view()
+            documents, pods = view.level("document"), view.level("pod")
+            listed = dict.fromkeys(request.terms, request.n_best)  # lists are for terms by name
+            others = dict.fromkeys(view.vocabulary() if request.all_terms else (), 0)
+            return ServerSummary(
+                self._server_id,
+                view.version,
+                int(view.lengths.sum()),
+                _level_summary(documents, request.with_pairs),
+                _level_summary(pods, request.with_pairs),
+                int(view.level("server").n_pairs) if request.with_pairs else 0,
+                {term: self._term_summary(view, term, n) for term, n in (others | listed).items()},
+            )
+
+    def answer(self, query: SubQuery) -> SubAnswer:
+        """Return the best documents that the reader may read here."""
+        with self._lock:
+            view = self._view()
+            ranking = DocumentRanking(view, self._with_known_tables(query))
+            return SubAnswer(self._server_id, view.version, self._hits(ranking, query))
+
+    def _term_summary(self, view: ReaderView, term: str, n_best: int) -> TermSummary:
+        if self._lists is None or self._lists.view is not view:
+            self._lists = ImpactLists(view)
+        found = view.postings(term)
+        return TermSummary(
+            len(found.documents),
+            len(view.level("pod").matches(term).documents),
+            found.n_occurrences,
+            self._lists.best(term, n_best),
+        )
+
+    def _hits(self, ranking: DocumentRanking, query: SubQuery) -> tuple[Hit, ...]:
+        """Go down the ranking until enough documents were found that may be shown."""
+        hits: dict[DocId, Hit | None] = {}
+        n_wanted = query.k
+        while True:
+            listed = ranking.best(n_wanted)
+            for one in listed:
+                if one.doc_id not in hits:
+                    hits[one.doc_id] = self._hit(ranking, one, query)
+                shown = tuple(hit for hit in hits.values() if hit is not None)
+                if len(shown) == query.k:
+                    return shown
+            if len(listed) < n_wanted or query.k < 1:
+                return tuple(hit for hit in hits.values() if hit is not None)
+            n_wanted *= 2
+
+    def _hit(self, ranking: DocumentRanking, one: ScoredDocument, query: SubQuery) -> Hit | None:
+        """Return a document as it is shown; None where its text is refused."""
+        passage = ""
+        if self._read_text is not None:
+            try:
+                text = self._read_text(one.doc_id)
+            except (AccessDenied, NotFound):
+                return None
+            passage = snippet(text, query.terms, self._analysis)
+        parts, rest = ranking.parts(one) if query.explain else ((), None)
+        return Hit(
+            one.doc_id, one.pod_id, one.score, passage, "", one.length, parts=parts, rest=rest
+        )
+
+    def _with_known_tables(self, query: SubQuery) -> SubQuery:
+        """Put in equal tables that came before: the vectors of TF-IDF were made for them."""
+        if not query.settings.model.startswith("tfidf"):
+            return query
+        return query._replace(
+            pod_statistics=self._known(query.pod_statistics),
+            document_statistics=self._known(query.document_statistics),
+        )
+
+    def _known(self, table: StatisticsTable | None) -> StatisticsTable | None:
+        if table is None:
+            return None
+        for kept in self._tables:
+            if kept is table or kept == table:
+                return kept
+        self._tables = [table, *self._tables[: KEPT_TABLES - 1]]
+        return table
+
+
+def _level_summary(level: EntityStatistics, with_pairs: bool) -> LevelSummary:
+    return LevelSummary(int(level.n_entities), int(level.n_pairs) if with_pairs else 0)

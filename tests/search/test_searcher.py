@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cloister.core.errors import SettingsError
+from cloister.core.ids import ServerId
+from cloister.index.entity_statistics import StatisticsTable
+from cloister.index.entity_weights import SPARSE_MODELS, ModelSettings
+from cloister.index.reader_view import Level
+from cloister.search.adaptive_stop import StopSettings
+from cloister.search.asking import NodeAnswers, ask_in_turn
+from cloister.search.explanation import added_up
+from cloister.search.node import ServerSummary, SubAnswer, SubQuery, SummaryRequest
+from cloister.search.search_settings import SearchSettings
+from cloister.search.searcher import Searcher, SearchOutcome
+from search.small_world import (
+    ANALYSIS,
+    Note,
+    entities,
+    literal_scores,
+    literal_statistics,
+    nodes,
+    ordered,
+    queries,
+    reader_only,
+    worlds,
+)
+
+IDFS = ("non_negative", "printed")
+models = st.builds(ModelSettings, model=st.sampled_from(SPARSE_MODELS), idf=st.sampled_from(IDFS))
+
+
+class Published:
+    """Exact tables over everything, hidden or not: for tests only."""
+
+    def __init__(self, notes: list[Note]) -> None:
+        every = [note._replace(readable=True) for note in notes]
+        self._levels = {
+            level: literal_statistics(entities(every, level))
+            for level in ("document", "pod", "server")
+        }
+
+    def level(self, level: Level) -> StatisticsTable:
+        return self._levels[level]
+
+
+def found_by(notes: list[Note], settings: SearchSettings, query: str, k: int = 50) -> SearchOutcome:
+    return Searcher(nodes(notes), ANALYSIS, settings, published=Published(notes)).search(query, k=k)
+
+
+def assert_equal_ranking(
+    outcome: SearchOutcome, wanted: dict[str, float], model: ModelSettings
+) -> None:
+    """Compare scores to 1e-12, distances by their squares, and the order of what was found."""
+    found = {result.doc_id: result.score for result in outcome.results}
+    assert found.keys() == wanted.keys()
+    power = 2 if model.model == "tfidf-euclidean" else 1
+    for name, score in wanted.items():
+        assert found[name] ** power == pytest.approx(score**power, rel=1e-12, abs=1e-12)
+    assert list(found.items()) == ordered(found)
+
+
+@given(worlds(), queries, models, st.sampled_from(["user", "global"]))
+def test_asking_all_servers_equals_one_index_of_what_the_user_may_read(
+    notes, query, model, statistics
+):
+    settings = SearchSettings(model=model, statistics=statistics, selection="all")
+    whole = Published(notes).level("document") if statistics == "global" else None
+    wanted = literal_scores(entities(notes, "document"), ANALYSIS.terms(query), model, whole)
+    assert_equal_ranking(found_by(notes, settings, query), wanted, model)
+
+
+@given(worlds(), queries, models, st.sampled_from(["user", "global"]), st.integers(1, 3))
+def test_documents_come_from_the_best_pods_of_each_server(notes, query, model, statistics, n_pods):
+    terms = ANALYSIS.terms(query)
+    published = Published(notes) if statistics == "global" else None
+    pod_table = published.level("pod") if published else literal_statistics(entities(notes, "pod"))
+    wanted = literal_scores(
+        entities(notes, "document"), terms, model, published and published.level("document")
+    )
+    scores = literal_scores(entities(notes, "pod"), terms, model, pod_table)
+    kept: set[str] = set()
+    for server in {note.server_id for note in notes}:
+        mine = {pod: score for pod, score in scores.items() if pod.startswith(server)}
+        ranked = ordered(mine)
+        if any(math.isclose(a[1], b[1], rel_tol=1e-12) and a[1] != b[1]
+               for a in ranked for b in ranked):  # fmt: skip
+            return  # rounding decides which of two pods is better
+        kept.update(pod for pod, _ in ranked[:n_pods])
+    pod_of = {note.doc_id: note.pod_id for note in notes}
+    settings = SearchSettings(model=model, statistics=statistics, selection="all", n_pods=n_pods)
+    assert_equal_ranking(
+        found_by(notes, settings, query),
+        {name: score for name, score in wanted.items() if pod_of[name] in kept},
+        model,
+    )
+
+
+@given(worlds(), queries, models, st.sampled_from(["user", "global"]))
+def test_servers_are_ranked_as_large_documents(notes, query, model, statistics):
+    found = entities(notes, "server")
+    whole = Published(notes).level("server") if statistics == "global" else None
+    wanted = literal_scores(found, ANALYSIS.terms(query), model, whole)
+    settings = SearchSettings(model=model, statistics=statistics, selection="entity")
+    outcome = found_by(notes, settings, query)
+    assert set(outcome.servers_asked) == wanted.keys()
+    asked = [wanted[name] for name in outcome.servers_asked]
+    assert all(a >= b - 1e-12 for a, b in pairwise(asked))
+
+
+@given(worlds(), queries, models, st.integers(1, 3))
+def test_at_most_so_many_servers_are_asked(notes, query, model, n_servers):
+    for selection in ("entity", "best-impact"):
+        settings = SearchSettings(model=model, selection=selection, n_servers=n_servers)
+        outcome = found_by(notes, settings, query)
+        assert len(outcome.servers_asked) <= n_servers
+        assert {result.server_id for result in outcome.results} <= set(outcome.servers_asked)
+
+
+@given(worlds(), queries, st.sampled_from(["bm25", "lm"]), st.integers(1, 5), st.integers(1, 4),
+       st.sampled_from(["user", "global"]), st.sampled_from(IDFS))  # fmt: skip
+def test_a_strict_stop_changes_nothing(notes, query, name, k, n_best, statistics, idf):
+    whole = SearchSettings(
+        model=ModelSettings(model=name, idf=idf), statistics=statistics, selection="all"
+    )
+    strict = whole.model_copy(
+        update={
+            "selection": "best-impact",
+            "n_best": n_best,
+            "stop": StopSettings(form="strict"),
+        }
+    )
+    outcome = found_by(notes, strict, query, k)
+    assert outcome.results == found_by(notes, whole, query, k).results
+
+
+def test_a_strict_stop_leaves_servers_out():
+    notes = [Note(f"a{i}", f"p{i}", "a", "asthma asthma cough") for i in range(5)]
+    notes += [Note("b0", "p", "b", "fever night ward rash asthma night rash fever")]
+    stop = StopSettings(form="strict")
+    settings = SearchSettings(selection="best-impact", stop=stop)
+    assert found_by(notes, settings, "asthma", 3).servers_asked == ("a",)
+
+
+@given(worlds(), queries, models)
+def test_one_server_alone_gives_the_same_with_its_own_statistics(notes, query, model):
+    notes = [note._replace(server_id="s0") for note in notes]
+    own = SearchSettings(model=model, statistics="own", selection="entity")
+    user = SearchSettings(model=model, statistics="user", selection="all")
+    found, wanted = found_by(notes, own, query), found_by(notes, user, query)
+    assert [one.doc_id for one in found.results] == [one.doc_id for one in wanted.results]
+
+
+class Failing:
+    """A node that works until told not to; what it raises names a secret."""
+
+    def __init__(self, node, calls=()):
+        self._node, self._calls = node, calls
+        self.server_id = node.server_id
+
+    def summarise(self, request: SummaryRequest) -> ServerSummary:
+        if "summarise" in self._calls:
+            raise TimeoutError("the secret note d99 took too long")
+        return self._node.summarise(request)
+
+    def answer(self, query: SubQuery) -> SubAnswer:
+        if "answer" in self._calls:
+            raise RuntimeError("the secret note d99 is damaged")
+        return self._node.answer(query)
+
+
+NOTES = [
+    Note("d1", "p1", "s1", "asthma cough"),
+    Note("d2", "p2", "s2", "asthma fever"),
+    Note("d3", "p3", "s3", "asthma night night", readable=False),
+    Note("d4", "p4", "s3", "asthma rash"),
+]
+
+
+@pytest.mark.parametrize("call", ["summarise", "answer"])
+def test_a_server_that_fails_is_named_and_the_rest_is_answered(call):
+    good = nodes(NOTES)
+    searcher = Searcher([good[0], Failing(good[1], [call]), good[2]], ANALYSIS)
+    outcome = searcher.search("asthma")
+    assert outcome.missing == (ServerId("s2"),)
+    assert {result.doc_id for result in outcome.results} == {"d1", "d4"}
+    assert "secret" not in repr(outcome)
+
+
+def test_a_failed_server_counts_again_once_it_is_back():
+    calls = ["summarise"]
+    good = nodes(NOTES)
+    searcher = Searcher([good[0], Failing(good[1], calls)], ANALYSIS)
+    assert searcher.search("asthma").statistics.n_entities == 1
+    calls.clear()
+    outcome = searcher.search("asthma")
+    assert outcome.missing == ()
+    assert outcome.statistics.n_entities == 2
+
+
+def test_a_server_that_answers_for_another_is_missing():
+    first, second, _ = nodes(NOTES)
+    liar = Failing(first)
+    liar.server_id = second.server_id
+    outcome = Searcher([first, liar], ANALYSIS).search("asthma")
+    assert outcome.missing == (ServerId("s2"),)
+    assert [result.doc_id for result in outcome.results] == ["d1"]
+
+
+def test_a_score_that_is_no_number_is_refused():
+    def ask(asked, request):
+        found = ask_in_turn(asked, request)
+        return NodeAnswers(
+            {
+                name: one._replace(hits=tuple(hit._replace(score=math.nan) for hit in one.hits))
+                if isinstance(one, SubAnswer)
+                else one
+                for name, one in found.answers.items()
+            },
+            found.missing,
+        )
+
+    outcome = Searcher(nodes(NOTES), ANALYSIS, ask=ask).search("asthma")
+    assert outcome.results == ()
+    assert len(outcome.missing) == 3
+
+
+def test_a_query_without_terms_asks_nobody():
+    assert Searcher([Failing(nodes(NOTES)[0], ["summarise"])], ANALYSIS).search(" .") == (
+        SearchOutcome(())
+    )
+
+
+def test_settings_that_do_not_fit_are_refused():
+    for wrong in (
+        {"statistics": "own", "stop": StopSettings(form="strict")},
+        {"model": ModelSettings(model="tfidf-cosine"), "stop": StopSettings(form="probable")},
+        {"statistics": "own", "selection": "all"},
+        {"selection": "all", "n_servers": 2},
+    ):
+        with pytest.raises(SettingsError):
+            SearchSettings(**wrong)
+    with pytest.raises(SettingsError, match="published"):
+        Searcher([], settings=SearchSettings(statistics="global"))
+    with pytest.raises(SettingsError, match="learned"):
+        Searcher([], settings=SearchSettings(selection="learned"))
+    with pytest.raises(SettingsError, match="k"):
+        Searcher([]).search("asthma", k=0)
+
+
+@given(worlds(), queries, models)
+def test_explanations_add_up_to_the_scores(notes, query, model):
+    searcher = Searcher(nodes(notes), ANALYSIS, SearchSettings(model=model, selection="all"))
+    outcome = searcher.search(query, k=50, explain=True)
+    assert len(outcome.explanations) == len(outcome.results)
+    texts = {note.doc_id: ANALYSIS.terms(note.text) for note in reader_only(notes)}
+    for result, explained in zip(outcome.results, outcome.explanations, strict=True):
+        assert added_up(explained.parts, explained.rest) == result.score
+        for part in explained.parts:
+            assert part.n_occurrences == texts[result.doc_id].count(part.term)
+            assert part.frequency == sum(part.term in words for words in texts.values())
+            assert part.n_entities == len(texts)
+        assert explained.text().startswith(f"{result.doc_id}: ")
+        assert explained.as_dict()["length"] == len(texts[result.doc_id])
