@@ -19,7 +19,8 @@ run: $(RUN_READY)  ## set up, then show the built-in world at work
 	@$(BIN)/cloister demo
 
 test: $(READY)  ## set up, then run every check
-	@tools/install-system-packages postgresql
+	@tools/install-system-packages postgresql nats-server nodejs npm
+	@tools/install-solid-server >/dev/null
 	@$(MAKE) --no-print-directory lint types imports unit docs
 
 lint: $(READY)  ## style and formatting

@@ -1,0 +1,1 @@
+"""Personal datastores, the nodes that serve them, and the overlay between nodes."""

@@ -1,0 +1,132 @@
+"""What every kind of pod can do: list its documents, show one to a reader, change, share."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple, Protocol
+
+from cloister.core.errors import AccessDenied
+from cloister.core.ids import AgentId, DocId, GroupId, PodId
+from cloister.core.rights import Reader, Rights
+from cloister.pods.web_access_control import Mode
+
+__all__ = ["Datastore", "Resource", "checked_read", "refused", "rights_tag"]
+
+REFUSAL: Final = "not allowed, or no such resource"
+
+
+class Resource(NamedTuple):
+    """A document of a pod as it is now.
+
+    Parameters
+    ----------
+    etag
+        Changes with the document.
+    rights_etag
+        Changes with who may read it, by its access control list or an inherited one or by a group;
+        a document's own tag does not.
+    rights
+        Who may read it.
+    """
+
+    doc_id: DocId
+    etag: str
+    rights_etag: str
+    rights: Rights
+
+
+class Datastore(Protocol):
+    """A pod, as the program sees it that keeps or indexes the pod.
+
+    Who holds this object can read and change the pod: `read` is the one way that looks at a
+    reader's rights, and the one by which a text may be shown to somebody. It looks at the rights
+    as they are at the pod at that moment, not at what an index remembers.
+    """
+
+    @property
+    def pod_id(self) -> PodId:
+        """Name of the pod."""
+
+    def resources(self) -> Iterator[Resource]:
+        """Give all documents that can be indexed."""
+
+    def resource(self, doc_id: DocId) -> Resource | None:
+        """Return one document as it is now; None where it is not there or cannot be indexed."""
+
+    def text(self, doc_id: DocId) -> str:
+        """Return the words of a document, for the index."""
+
+    def read(self, doc_id: DocId, reader: Reader) -> str:
+        """Return the words of a document if this reader may read it now, else raise."""
+
+    def modes(self, doc_id: DocId, reader: Reader) -> frozenset[Mode]:
+        """Return what a reader may do with a document now."""
+
+    def write(self, name: str, text: str, *, rights: Rights | None = None) -> DocId:
+        """Store a text under a name; it is never visible with other rights than these.
+
+        Where no rights are given, those hold that hold already or are inherited.
+        """
+
+    def delete(self, doc_id: DocId) -> None:
+        """Remove a document with its access control list."""
+
+    def set_rights(self, doc_id: DocId, rights: Rights) -> None:
+        """Let just these read a document; who may write or control it stays as it is.
+
+        What a group gave whose members a document lists is replaced, too. To add or to take away
+        single readers and leave groups as they are, use `grant` and `revoke`.
+        """
+
+    def grant(
+        self,
+        doc_id: DocId,
+        *agents: AgentId,
+        groups: Iterable[GroupId] = (),
+        public: bool = False,
+    ) -> None:
+        """Let more agents and groups, or everybody, read a document."""
+
+    def revoke(
+        self,
+        doc_id: DocId,
+        *agents: AgentId,
+        groups: Iterable[GroupId] = (),
+        public: bool = False,
+    ) -> None:
+        """Let some agents and groups, or everybody, no longer read a document.
+
+        What an agent has by a group that is not named stays: `modes` says what is left.
+        """
+
+
+def refused() -> AccessDenied:
+    """Return the error for what may not be read and for what is not there: it is the same."""
+    return AccessDenied(REFUSAL)
+
+
+def checked_read(datastore: Datastore, doc_id: DocId, reader: Reader) -> str:
+    """Return a text if its reader may read it, before it is read and after.
+
+    A text that was made private while it was read is not shown.
+    """
+    if Mode.READ not in datastore.modes(doc_id, reader):
+        raise refused()
+    text = datastore.text(doc_id)
+    if Mode.READ not in datastore.modes(doc_id, reader):
+        raise refused()
+    return text
+
+
+def rights_tag(rights: Rights) -> str:
+    """Return a tag that equal rights share, and others do not."""
+    parts = (
+        rights.owner,
+        sorted(rights.agents),
+        sorted(rights.groups),
+        rights.public,
+        rights.authenticated,
+    )
+    return hashlib.blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()

@@ -1,0 +1,160 @@
+"""Nodes in the searcher's own process: the embedded default.
+
+There is no broker, and so no proof for each request: the token is verified when nodes are opened,
+and its time again for each request. Code in the same process could read the indexes without any
+token; the process is the boundary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any, Final
+
+from cloister.core.errors import NotFound, SettingsError
+from cloister.core.ids import ServerId
+from cloister.core.rights import Reader
+from cloister.pods.overlay.fan_out import CarriedNode, Carrier
+from cloister.pods.overlay.tokens import TokenVerifier, refused
+from cloister.pods.search_server import SearchServer
+from cloister.search.node import SearchNode, ServerSummary, SubAnswer, SubQuery, SummaryRequest
+
+__all__ = ["InProcessNode", "InProcessOverlay"]
+
+N_THREADS: Final = 8
+TIMEOUT_S: Final = 10.0
+
+Identify = Callable[[], Reader]
+
+
+class InProcessOverlay:
+    """Servers in this process, and threads to ask them; close it, or use it in a ``with``.
+
+    Parameters
+    ----------
+    servers
+        The servers.
+    tokens
+        Verifies who asks.
+    timeout_s
+        How long a single call of a node may take. Python cannot end a thread: a node that is too
+        slow is given up and works on in the background.
+    """
+
+    def __init__(
+        self,
+        servers: Iterable[SearchServer],
+        tokens: TokenVerifier | None = None,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        n_threads: int = N_THREADS,
+    ) -> None:
+        listed = list(servers)
+        self._servers = {server.server_id: server for server in listed}
+        if len(self._servers) != len(listed):
+            raise SettingsError("two servers have one name", where="InProcessOverlay")
+        self._tokens = tokens
+        self._timeout_s = timeout_s
+        self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="search-node")
+
+    def nodes(self, token: str) -> list[InProcessNode]:
+        """Return all servers as the holder of a token reaches them."""
+        tokens = self._tokens
+        if tokens is None:
+            raise refused()
+        tokens.verify(token)
+        return self._bound(lambda: tokens.verify(token).reader)
+
+    def nodes_for_trusted(self, reader: Reader) -> list[InProcessNode]:
+        """Return all servers as a reader reaches them, for whom the caller vouches."""
+        return self._bound(lambda: reader)
+
+    def close(self) -> None:
+        """End the threads once they have nothing to do."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def __enter__(self) -> InProcessOverlay:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def gather(
+        self, nodes: Sequence[CarriedNode], request: SummaryRequest | SubQuery, timeout_s: float
+    ) -> dict[ServerId, Any]:
+        """Ask nodes in the threads of the pool; leave out those that fail or take too long."""
+        futures: dict[ServerId, Future[Any]] = {
+            node.server_id: self._pool.submit(_ask_directly, node, request) for node in nodes
+        }
+        done, late = wait(futures.values(), timeout_s)
+        for future in late:
+            future.cancel()
+        return {
+            name: future.result()
+            for name, future in futures.items()
+            if future in done and future.exception() is None
+        }
+
+    def ask_one(
+        self, identify: Identify, server_id: ServerId, request: SummaryRequest | SubQuery
+    ) -> Any:
+        """Ask one server and wait for it."""
+        future = self._pool.submit(self._servers[server_id].ask, identify(), request)
+        try:
+            return future.result(self._timeout_s)
+        except TimeoutError:
+            future.cancel()
+            raise NotFound(
+                "no answer in time", where=server_id, remedy="ask again, or go on without it"
+            ) from None
+
+    def ask_here(
+        self, identify: Identify, server_id: ServerId, request: SummaryRequest | SubQuery
+    ) -> Any:
+        """Ask one server in the calling thread."""
+        return self._servers[server_id].ask(identify(), request)
+
+    def _bound(self, identify: Identify) -> list[InProcessNode]:
+        return [InProcessNode(self, identify, name) for name in sorted(self._servers)]
+
+
+class InProcessNode(SearchNode):
+    """One server of this process, as one reader reaches it."""
+
+    def __init__(self, overlay: InProcessOverlay, identify: Identify, server_id: ServerId) -> None:
+        self._overlay = overlay
+        self._identify = identify
+        self._server_id = server_id
+
+    @property
+    def server_id(self) -> ServerId:
+        """Name of the server."""
+        return self._server_id
+
+    @property
+    def carrier(self) -> Carrier:
+        """The overlay."""
+        return self._overlay
+
+    def summarise(self, request: SummaryRequest) -> ServerSummary:
+        """Say what the reader may read there of some terms."""
+        answer: ServerSummary = self._overlay.ask_one(self._identify, self._server_id, request)
+        return answer
+
+    def answer(self, query: SubQuery) -> SubAnswer:
+        """Return the best documents that the reader may read there."""
+        answer: SubAnswer = self._overlay.ask_one(self._identify, self._server_id, query)
+        return answer
+
+    def ask_directly(self, request: SummaryRequest | SubQuery) -> ServerSummary | SubAnswer:
+        """Ask in the calling thread, with no limit of time."""
+        found: ServerSummary | SubAnswer = self._overlay.ask_here(
+            self._identify, self._server_id, request
+        )
+        return found
+
+
+def _ask_directly(node: CarriedNode, request: SummaryRequest | SubQuery) -> Any:
+    if not isinstance(node, InProcessNode):
+        raise SettingsError("a node of another carrier", where=node.server_id)
+    return node.ask_directly(request)

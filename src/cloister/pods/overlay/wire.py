@@ -1,0 +1,159 @@
+"""The messages of :mod:`cloister.search.node` as bytes: versioned JSON, checked field by field.
+
+How a record is written follows from its type hints: a named tuple or dataclass is a list of its
+fields in their order, settings and tables are objects, the rest is plain JSON. Reading accepts
+exactly what writing makes: no missing or further fields, no repeated names, no infinite numbers.
+What does not fit raises `DataError` and has no other effect.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from cloister.core.errors import DataError
+from cloister.pods.overlay.record_codec import Codec, codec_of
+from cloister.search.node import ServerSummary, SubAnswer, SubQuery, SummaryRequest
+
+__all__ = [
+    "MAX_ANSWER_BYTES",
+    "MAX_REQUEST_BYTES",
+    "Question",
+    "WIRE_VERSION",
+    "decode_answer",
+    "decode_question",
+    "encode_answer",
+    "encode_question",
+]
+
+WIRE_VERSION: Final = 1
+MAX_REQUEST_BYTES: Final = 900_000  # sealed, one message of a broker that takes a megabyte
+MAX_ANSWER_BYTES: Final = 16_000_000
+
+Request = SummaryRequest | SubQuery
+Answer = ServerSummary | SubAnswer
+
+_REQUESTS: Final[dict[str, type[Any]]] = {"summary": SummaryRequest, "query": SubQuery}
+_ANSWERS: Final[dict[str, type[Any]]] = {"summary": ServerSummary, "query": SubAnswer}
+_WHERE: Final = "message of the overlay"
+
+
+class Question(NamedTuple):
+    """A request, and the version of the answer that the searcher still has."""
+
+    request: Request
+    known_version: int | None = None
+
+
+def encode_question(question: Question) -> bytes:
+    """Write a question.
+
+    Examples
+    --------
+    >>> question = Question(SummaryRequest(("cough",), n_best=3), known_version=7)
+    >>> encode_question(question)[:33]
+    b'[1,"summary",7,[["cough"],3,false'
+    >>> decode_question(encode_question(question)) == question
+    True
+    """
+    kind = _kind_of(question.request, _REQUESTS)
+    payload = _codec(_REQUESTS[kind]).encode(question.request)
+    known = _codec(int | None).encode(question.known_version)
+    return _dumped([WIRE_VERSION, kind, known, payload], MAX_REQUEST_BYTES)
+
+
+def decode_question(content: bytes) -> Question:
+    """Read a question; raise `DataError` where it is not exactly one."""
+    kind, known, payload = _loaded(content, MAX_REQUEST_BYTES, n_fields=3)
+    request = _codec(_known(kind, _REQUESTS)).decode(payload)
+    return Question(request, _codec(int | None).decode(known))
+
+
+def encode_answer(answer: Answer) -> bytes:
+    """Write an answer."""
+    kind = _kind_of(answer, _ANSWERS)
+    payload = _codec(_ANSWERS[kind]).encode(answer)
+    return _dumped([WIRE_VERSION, kind, payload], MAX_ANSWER_BYTES)
+
+
+def decode_answer(content: bytes, request: Request) -> Answer:
+    """Read the answer to a request; raise `DataError` where it is not exactly one.
+
+    Examples
+    --------
+    >>> from cloister.core.ids import ServerId
+    >>> answer = SubAnswer(ServerId("clinic-a"), 3, ())
+    >>> decode_answer(encode_answer(answer), SummaryRequest(("cough",)))
+    Traceback (most recent call last):
+    ...
+    cloister.core.errors.DataError: message of the overlay: an answer to something else; ...
+    """
+    kind, payload = _loaded(content, MAX_ANSWER_BYTES, n_fields=2)
+    wanted = _kind_of(request, _REQUESTS)
+    if kind != wanted:
+        raise DataError("an answer to something else", where=_WHERE)
+    answer: Answer = _codec(_ANSWERS[wanted]).decode(payload)
+    return answer
+
+
+_codec: Final[Callable[[Any], Codec]] = cache(codec_of)
+
+
+def _kind_of(record: object, kinds: dict[str, type[Any]]) -> str:
+    for name, kind in kinds.items():
+        if type(record) is kind:
+            return name
+    raise DataError(f"{type(record).__name__} is not a message", where=_WHERE)
+
+
+def _known(kind: object, kinds: dict[str, type[Any]]) -> type[Any]:
+    if not isinstance(kind, str) or kind not in kinds:
+        raise DataError("no such kind of message", where=_WHERE)
+    return kinds[kind]
+
+
+def _dumped(fields: list[Any], max_bytes: int) -> bytes:
+    content = json.dumps(
+        fields, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    ).encode()
+    if len(content) > max_bytes:
+        raise DataError(
+            f"{len(content)} bytes, of {max_bytes} allowed", where=_WHERE, remedy="ask for less"
+        )
+    return content
+
+
+def _loaded(content: bytes, max_bytes: int, *, n_fields: int) -> list[Any]:
+    """Parse a message, check its frame and return its fields without the version."""
+    if len(content) > max_bytes:
+        raise DataError(f"more than {max_bytes} bytes", where=_WHERE)
+    try:
+        fields = json.loads(
+            content.decode("utf-8"), parse_constant=_no_constant, object_pairs_hook=_unique
+        )
+    except (ValueError, RecursionError):  # of the parser: not UTF-8, not JSON, or nested too deep
+        raise DataError("not a message", where=_WHERE) from None
+    if not isinstance(fields, list) or not fields or type(fields[0]) is not int:
+        raise DataError("not a message", where=_WHERE)
+    if fields[0] != WIRE_VERSION:
+        raise DataError(
+            f"version {fields[0]}, where version {WIRE_VERSION} is known",
+            where=_WHERE,
+            remedy="let both sides run the same release",
+        )
+    if len(fields) != n_fields + 1:
+        raise DataError("not a message", where=_WHERE)
+    return fields[1:]
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(name)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name comes twice")
+    return found

@@ -1,0 +1,216 @@
+"""The pods that one machine keeps or indexes, and the index of each of its servers.
+
+A home folder holds ``pods.json`` (which pods there are), one index a server under ``servers``, and
+nothing else. Pods themselves lie where they lie: folders, or Solid servers elsewhere. Passwords are
+not kept here: of a Solid pod the name of a file is kept that holds its client credentials.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import ValidationError
+
+from cloister.core.errors import Damaged, DataError, NotFound, SettingsError
+from cloister.core.file_errors import explained, writing
+from cloister.core.ids import AgentId, DocId, PodId, ServerId, checked_id
+from cloister.core.rights import Reader
+from cloister.core.settings import Settings
+from cloister.index.shard import Shard
+from cloister.pods.datastore import Datastore, refused
+from cloister.pods.folder_pod import FolderPod
+from cloister.pods.search_server import SearchServer
+from cloister.pods.solid_client import SolidClient, SolidCredentials
+from cloister.search.node import SearchNode
+from cloister.search.shard_node import ShardNode
+from cloister.store.incoming import lock_held, replace_file
+
+__all__ = ["PodRegistry", "RegisteredPod"]
+
+PODS: Final = "pods.json"
+LOCK: Final = ".lock"
+MAX_CREDENTIALS_BYTES: Final = 10_000
+
+
+class RegisteredPod(Settings):
+    """One pod.
+
+    Parameters
+    ----------
+    pod_id, owner
+        Its name, and who owns it.
+    server_id
+        In which server's index it is.
+    kind, address
+        A folder's path, or the address of a pod on a Solid server.
+    credentials
+        Of a Solid pod: a JSON file with ``issuer``, ``client_id``, ``client_secret``, ``web_id``.
+    """
+
+    pod_id: str
+    owner: str
+    server_id: str
+    kind: Literal["folder", "solid"]
+    address: str
+    credentials: str = ""
+
+
+class PodRegistry:
+    """The pods and indexes of a home folder; a context manager, which lets go of all files.
+
+    Parameters
+    ----------
+    home
+        Made where it is missing.
+    """
+
+    def __init__(self, home: str | Path) -> None:
+        self.home = Path(home)
+        self._open = ExitStack()
+        self._shards: dict[ServerId, Shard] = {}
+        self._stores: dict[PodId, Datastore] = {}
+
+    def __enter__(self) -> PodRegistry:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._open.close()
+
+    @property
+    def pods(self) -> dict[PodId, RegisteredPod]:
+        """All pods, by name."""
+        file = self.home / PODS
+        if not file.exists():
+            return {}
+        with explained(file):
+            content = file.read_bytes()
+        try:
+            listed = [RegisteredPod(**fields) for fields in json.loads(content)["pods"]]
+        except (ValueError, KeyError, TypeError, ValidationError, SettingsError):
+            raise Damaged(
+                "the list of pods cannot be read", where=str(file), remedy="restore it from a copy"
+            ) from None
+        return {PodId(pod.pod_id): pod for pod in listed}
+
+    def add(self, pod: RegisteredPod) -> None:
+        """Add a pod; its name must be new."""
+        for name in (pod.pod_id, pod.owner, pod.server_id):
+            checked_id(name)
+        with self._changing():
+            known = self.pods
+            if PodId(pod.pod_id) in known:
+                raise SettingsError("there is a pod of this name", where=pod.pod_id)
+            self._write([*known.values(), pod])
+
+    def remove(self, pod_id: PodId) -> int:
+        """Forget a pod: take its documents out of the index; the pod itself stays as it is."""
+        pod = self.pod(pod_id)
+        shard = self.shard(ServerId(pod.server_id))
+        n = shard.delete(list(shard.etags(pod_id)))
+        shard.commit()
+        with self._changing():
+            self._write([one for one in self.pods.values() if one.pod_id != pod_id])
+        return n
+
+    def pod(self, pod_id: str) -> RegisteredPod:
+        """Return a pod; raise `NotFound` where there is none."""
+        found = self.pods.get(PodId(pod_id))
+        if found is None:
+            raise NotFound("no such pod", where=pod_id, remedy="see: cloister pods list")
+        return found
+
+    def server_ids(self) -> list[ServerId]:
+        """Return the servers that have a pod, in the order of their names."""
+        return sorted({ServerId(pod.server_id) for pod in self.pods.values()})
+
+    def shard(self, server_id: ServerId) -> Shard:
+        """Return a server's index, made where it is missing."""
+        if server_id not in self._shards:
+            folder = self.home / "servers" / server_id
+            with writing(folder):
+                folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            shard = Shard.open(folder, server_id=server_id)
+            self._shards[server_id] = self._open.enter_context(shard)
+        return self._shards[server_id]
+
+    def datastore(self, pod: RegisteredPod) -> Datastore:
+        """Return the pod itself."""
+        pod_id = PodId(pod.pod_id)
+        if pod_id not in self._stores:
+            if pod.kind == "folder":
+                self._stores[pod_id] = FolderPod.open(pod.address)
+            else:
+                self._stores[pod_id] = self._solid_pod(pod)
+        return self._stores[pod_id]
+
+    def owner_of(self, doc_id: DocId) -> RegisteredPod:
+        """Return the pod in which a document is; raise as if it could not be read."""
+        for pod in self.pods.values():
+            if doc_id in self.shard(ServerId(pod.server_id)).etags(PodId(pod.pod_id)):
+                return pod
+        raise refused()
+
+    def search_servers(self) -> list[SearchServer]:
+        """Return all servers; each looks at the pod before it shows a text."""
+        return [SearchServer(name, self._opener(name)) for name in self.server_ids()]
+
+    def _opener(self, server_id: ServerId) -> Callable[[Reader], SearchNode]:
+        shard = self.shard(server_id)
+        pods = [pod for pod in self.pods.values() if pod.server_id == server_id]
+
+        def open_node(reader: Reader) -> SearchNode:
+            def read_text(doc_id: DocId) -> str:
+                for pod in pods:
+                    if doc_id in shard.etags(PodId(pod.pod_id)):
+                        return self.datastore(pod).read(doc_id, reader)
+                raise refused()
+
+            return ShardNode(
+                server_id, lambda: shard.view(reader), read_text, analysis=shard.analysis
+            )
+
+        return open_node
+
+    def _solid_pod(self, pod: RegisteredPod) -> Datastore:
+        from cloister.pods.solid_pod import SolidPod
+
+        client = self._open.enter_context(SolidClient(read_credentials(Path(pod.credentials))))
+        return SolidPod(client, pod.address, owner=AgentId(pod.owner))
+
+    def _write(self, pods: list[RegisteredPod]) -> None:
+        content = json.dumps({"pods": [pod.model_dump() for pod in pods]}, indent=1) + "\n"
+        with writing(self.home):
+            replace_file(self.home / PODS, content.encode())
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Let nobody else change the list meanwhile."""
+        lock = self.home / LOCK
+        with writing(self.home):
+            self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock.touch(mode=0o600)
+        with lock_held(lock, exclusive=True):
+            yield
+
+
+def read_credentials(file: Path) -> SolidCredentials:
+    """Return the client credentials that a file holds; what is in it is never shown."""
+    with explained(file):
+        content = file.read_bytes()[: MAX_CREDENTIALS_BYTES + 1]
+    try:
+        fields = json.loads(content)
+        return SolidCredentials(
+            fields["issuer"],
+            fields["client_id"],
+            fields["client_secret"],
+            AgentId(fields["web_id"]),
+        )
+    except (ValueError, KeyError, TypeError):
+        raise DataError(
+            "no client credentials: a JSON object with issuer, client_id, client_secret, web_id",
+            where=str(file),
+        ) from None

@@ -1,0 +1,215 @@
+"""Brings what changed in a pod into an index: documents, and who may read them.
+
+A document's ETag does not change with its access control list, so both are looked at. Rights are
+compared as values with those in the index: a revocation is found even where two changes share a
+tag. What takes away is committed first, before any text is read, so that a slow pod or a crash
+does not keep revoked rights alive.
+
+Between two syncs the index may be behind the pod. A text is shown only after
+`Datastore.read` has asked the pod itself; scores and ids follow the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, Literal, NamedTuple, Protocol
+
+from cloister.core.errors import AccessDenied, DataError, StoreError
+from cloister.core.ids import DocId, PodId
+from cloister.core.rights import NOBODY, Rights
+from cloister.index.shard import IndexedDocument
+from cloister.pods.datastore import Datastore, Resource
+
+__all__ = ["SyncCounts", "SyncedIndex", "sync"]
+
+N_TRIES: Final = 3  # to read a document that somebody is just changing
+BATCH_CHARS: Final = 32_000_000  # of text between two commits
+
+
+class SyncCounts(NamedTuple):
+    """What one sync did.
+
+    Parameters
+    ----------
+    added, changed, deleted
+        Documents.
+    rights_changed
+        Documents that were there already and that others may read now.
+    unchanged
+        Documents of which neither text nor rights changed.
+    left_out
+        Documents that cannot be read as text, or that changed while they were read; they are not
+        in the index, and the next sync tries again.
+    """
+
+    added: int = 0
+    changed: int = 0
+    deleted: int = 0
+    rights_changed: int = 0
+    unchanged: int = 0
+    left_out: int = 0
+
+
+class SyncedIndex(Protocol):
+    """What a sync needs of an index; a `cloister.index.shard.Shard` has it."""
+
+    def add(self, documents: Iterable[IndexedDocument], /) -> object:
+        """Add documents, or change those that are there."""
+
+    def delete(self, doc_ids: Iterable[DocId], /) -> object:
+        """Take documents out."""
+
+    def set_rights(self, changes: Mapping[DocId, Rights], /) -> object:
+        """Say who may read documents that are there; it holds at once."""
+
+    def etags(self, pod_id: PodId, /) -> Mapping[DocId, str]:
+        """Return the documents of a pod and their tags when they were added."""
+
+    def rights(self, pod_id: PodId, /) -> Mapping[DocId, Rights]:
+        """Return the documents of a pod and who may read them."""
+
+    def commit(self) -> object:
+        """Make what was added and deleted hold."""
+
+
+def sync(
+    datastore: Datastore,
+    index: SyncedIndex,
+    *,
+    unreachable: Literal["keep", "hide"] = "keep",
+) -> SyncCounts:
+    """Make an index hold what a pod holds, with the rights that hold there.
+
+    Parameters
+    ----------
+    datastore
+        The pod.
+    index
+        With no changes that wait for a commit.
+    unreachable
+        What becomes of the documents in the index when the pod does not answer: they stay as at
+        the last sync, or nobody may read them until the pod answers again. The error is raised
+        in both cases.
+    """
+    held = _held(index, datastore.pod_id)
+    try:
+        listed = {resource.doc_id: resource for resource in datastore.resources()}
+    except StoreError:
+        if unreachable == "hide":
+            _take_away(index, (), dict.fromkeys(held, NOBODY))
+        raise
+    plan = _plan(held, listed)
+    _take_away(index, plan.gone, plan.rights)
+    left_out: list[DocId] = []
+    for batch in _batches(_documents(datastore, plan.to_read, left_out)):
+        index.add(batch)
+        index.commit()
+    _take_away(index, [doc_id for doc_id in left_out if doc_id in held], {})
+    return _counts(held, listed, plan, frozenset(left_out))
+
+
+class _Held(NamedTuple):
+    """What the index has of a document."""
+
+    etag: str
+    rights: Rights
+
+
+class _Plan(NamedTuple):
+    """What is to be done."""
+
+    gone: list[DocId]
+    rights: dict[DocId, Rights]  # to be set before any text is read
+    to_read: list[Resource]
+
+
+def _plan(held: Mapping[DocId, _Held], listed: Mapping[DocId, Resource]) -> _Plan:
+    rights = {}
+    to_read = []
+    for doc_id, resource in listed.items():
+        before = held.get(doc_id)
+        changed = before is None or not resource.etag or before.etag != resource.etag
+        if changed:
+            to_read.append(resource)
+        if before is not None and before.rights != resource.rights:
+            # The old text was never meant for the new readers: nobody has it meanwhile.
+            rights[doc_id] = NOBODY if changed else resource.rights
+    return _Plan([doc_id for doc_id in held if doc_id not in listed], rights, to_read)
+
+
+def _take_away(index: SyncedIndex, gone: Sequence[DocId], rights: Mapping[DocId, Rights]) -> None:
+    if rights:
+        index.set_rights(rights)
+    if gone:
+        index.delete(gone)
+        index.commit()
+
+
+def _batches(documents: Iterable[IndexedDocument]) -> Iterator[list[IndexedDocument]]:
+    """Read texts before the index is changed: nobody has to wait for a slow pod."""
+    batch: list[IndexedDocument] = []
+    n_chars = 0
+    for document in documents:
+        batch.append(document)
+        n_chars += len(document.text)
+        if n_chars >= BATCH_CHARS:
+            yield batch
+            batch, n_chars = [], 0
+    if batch:
+        yield batch
+
+
+def _documents(
+    datastore: Datastore, resources: Iterable[Resource], left_out: list[DocId]
+) -> Iterator[IndexedDocument]:
+    for resource in resources:
+        document = _document(datastore, resource)
+        if document is None:
+            left_out.append(resource.doc_id)
+        else:
+            yield document
+
+
+def _document(datastore: Datastore, resource: Resource) -> IndexedDocument | None:
+    """Read a text with the rights that held both before and after it was read."""
+    for _ in range(N_TRIES):
+        try:
+            text = datastore.text(resource.doc_id)
+        except (AccessDenied, DataError):
+            return None
+        now = datastore.resource(resource.doc_id)
+        if now is None:
+            return None
+        if now == resource:
+            return IndexedDocument(
+                doc_id=now.doc_id,
+                pod_id=datastore.pod_id,
+                text=text,
+                rights=now.rights,
+                etag=now.etag,
+            )
+        resource = now
+    return None
+
+
+def _held(index: SyncedIndex, pod_id: PodId) -> dict[DocId, _Held]:
+    etags, rights = index.etags(pod_id), index.rights(pod_id)
+    return {doc_id: _Held(etag, rights[doc_id]) for doc_id, etag in etags.items()}
+
+
+def _counts(
+    held: Mapping[DocId, _Held],
+    listed: Mapping[DocId, Resource],
+    plan: _Plan,
+    left_out: frozenset[DocId],
+) -> SyncCounts:
+    read = {resource.doc_id for resource in plan.to_read}
+    touched = read | plan.rights.keys()
+    return SyncCounts(
+        added=len(read - held.keys() - left_out),
+        changed=len(read & held.keys() - left_out),
+        deleted=len(plan.gone),
+        rights_changed=len(plan.rights),
+        unchanged=len(listed.keys() - touched),
+        left_out=len(left_out),
+    )

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from cloister.core.errors import AccessDenied, SettingsError, StoreError
+from cloister.core.ids import AgentId, DocId
+from cloister.core.rights import NOBODY, Reader
+from cloister.pods import solid_access
+from cloister.pods.solid_access import SolidAccess
+from cloister.pods.solid_client import SolidClient
+from cloister.pods.solid_pod import SolidPod
+
+ROOT = "https://pods.example/ann/"
+OWNER = AgentId(ROOT + "card#me")
+
+
+def never(request: httpx.Request) -> httpx.Response:
+    raise AssertionError(f"{request.method} {request.url} was sent")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://pods.example/bob/a.txt",
+        "https://evil.example/ann/a.txt",
+        ROOT,
+        ROOT + "x/",
+        ROOT + "../bob/a.txt",
+        ROOT + "%2e%2e/bob/a.txt",
+        ROOT + "..%2Fbob/a.txt",
+        ROOT + "x/%2E/a.txt",
+        ROOT + "..\\bob/a.txt",
+        ROOT + "a.txt.acl",
+        ROOT + "a.txt%2Eacl",
+        ROOT + ".acl",
+        ROOT + "a.txt.meta",
+        ROOT + "a.txt?x",
+        ROOT + "a.txt#x",
+        ROOT + "a%00.txt",
+        "",
+    ],
+)
+def test_an_address_cannot_lead_out_of_the_pod_or_to_its_lists(address: str) -> None:
+    pod = SolidPod(SolidClient(transport=httpx.MockTransport(never)), ROOT, owner=OWNER)
+    doc_id = DocId(address)
+    assert pod.resource(doc_id) is None
+    assert pod.modes(doc_id, Reader(OWNER)) == frozenset()
+    for attempt in (
+        lambda: pod.text(doc_id),
+        lambda: pod.read(doc_id, Reader(OWNER)),
+        lambda: pod.delete(doc_id),
+        lambda: pod.set_rights(doc_id, NOBODY),
+        lambda: pod.grant(doc_id, OWNER),
+    ):
+        with pytest.raises(AccessDenied):
+            attempt()
+
+
+@pytest.mark.parametrize(
+    "name", ["../a.txt", "/a.txt", "a.acl", "a", ".meta", "x/../a.txt", "a.png"]
+)
+def test_only_texts_inside_the_pod_are_written(name: str) -> None:
+    pod = SolidPod(SolidClient(transport=httpx.MockTransport(never)), ROOT, owner=OWNER)
+    with pytest.raises(SettingsError):
+        pod.write(name, "cough")
+
+
+@pytest.mark.parametrize("root", ["https://pods.example/ann", "http://pods.example/ann/"])
+def test_a_pods_address_is_safe_and_ends_in_a_slash(root: str) -> None:
+    with pytest.raises(SettingsError):
+        SolidPod(SolidClient(), root, owner=OWNER)
+
+
+def test_a_list_cannot_make_us_call_other_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    called = []
+
+    class Recorded(SolidClient):
+        def __init__(self) -> None:
+            super().__init__(transport=httpx.MockTransport(self.answer))
+
+        def answer(self, request: httpx.Request) -> httpx.Response:
+            called.append(str(request.url))
+            return httpx.Response(
+                200, text="<#g> <http://www.w3.org/2006/vcard/ns#hasMember> <x:y>."
+            )
+
+    access = SolidAccess(SolidClient(), ROOT, ["https://groups.example/"])
+    monkeypatch.setattr(solid_access, "SolidClient", Recorded)
+    for document in ("https://internal.example/g", "http://localhost/g", "file:///etc/passwd"):
+        assert access.fetch_groups(document) == {}
+    assert called == []
+    for document in ("https://pods.example/g", "https://groups.example/g"):
+        assert access.fetch_groups(document) == {document + "#g": frozenset({"x:y"})}
+    assert len(called) == 2
+
+
+def test_a_list_that_may_not_be_seen_is_not_taken_for_none() -> None:
+    """The list of a document is hidden; the container's would let everybody read."""
+
+    statuses = []
+
+    def server(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("a.txt.acl"):
+            return httpx.Response(statuses[-1])
+        if request.url.path.endswith("/.acl"):
+            text = f"""@prefix acl: <http://www.w3.org/ns/auth/acl#>.
+            <#r> a acl:Authorization; acl:agentClass <http://xmlns.com/foaf/0.1/Agent>;
+                acl:default <{ROOT}>; acl:mode acl:Read."""
+            return httpx.Response(200, text=text)
+        acl = f"<{request.url}.acl>; rel=acl"
+        return httpx.Response(200, headers={"link": acl, "content-type": "text/plain"})
+
+    pod = SolidPod(SolidClient(transport=httpx.MockTransport(server)), ROOT, owner=OWNER)
+    doc_id = DocId(ROOT + "a.txt")
+    for status in (401, 403):
+        statuses.append(status)
+        assert pod.resource(doc_id) is None
+        assert pod.modes(doc_id, Reader(AgentId("x:y"))) == frozenset()
+    statuses.append(500)
+    with pytest.raises(StoreError):
+        pod.resource(doc_id)
+    statuses.append(404)
+    found = pod.resource(doc_id)
+    assert found is not None
+    assert found.rights.public
