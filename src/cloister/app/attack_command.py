@@ -11,6 +11,7 @@ import typer
 from cloister.app.attack_clicks import clicks
 from cloister.app.attack_membership import membership
 from cloister.app.attack_poison import poison
+from cloister.app.attack_rare_term import rare_term
 from cloister.app.attack_sketch import sketch
 from cloister.app.output import JsonFlag, command_result, number, progress, table
 
@@ -31,6 +32,7 @@ MOST_ROUNDS: Final = 10_000
 app.command("clicks")(clicks)
 app.command("membership")(membership)
 app.command("poison")(poison)
+app.command("rare-term")(rare_term)
 app.command("sketch")(sketch)
 
 

@@ -19,8 +19,11 @@ from cloister.app import (
     data_commands,
     demo_command,
     forget_command,
+    grant_commands,
     ledger_commands,
+    pods_commands,
     reproduce_command,
+    search_command,
     silos_command,
     simulate_command,
     sketch_commands,
@@ -40,7 +43,11 @@ app.add_typer(data_commands.app, name="data")
 app.add_typer(ledger_commands.app, name="ledger")
 app.add_typer(attack_command.app, name="attack")
 app.add_typer(sketch_commands.app, name="sketch")
+app.add_typer(pods_commands.app, name="pods")
 app.command("demo")(demo_command.demo)
+app.command("search")(search_command.search)
+app.command("grant")(grant_commands.grant)
+app.command("revoke")(grant_commands.revoke)
 app.command("simulate", cls=simulate_command.SimulateCommand)(simulate_command.simulate)
 app.command("silos")(silos_command.silos)
 app.command("forget")(forget_command.forget)

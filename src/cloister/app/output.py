@@ -21,7 +21,7 @@ from cloister.core.errors import CloisterError
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["JsonFlag", "command_result", "progress", "say", "table"]
+__all__ = ["JsonFlag", "checked_usage", "command_result", "progress", "say", "table"]
 
 P = ParamSpec("P")
 Result = dict[str, Any]
@@ -63,6 +63,20 @@ def command_result(render: Render) -> Callable[[Callable[P, Result]], Callable[P
                     render(result)
 
         return command
+
+    return decorate
+
+
+def checked_usage(check: Callable[[Mapping[str, Any]], None]) -> Callable[..., Callable[P, None]]:
+    """Let ``check`` see a command's options together before it runs: wrong usage is exit code 2."""
+
+    def decorate(command: Callable[P, None]) -> Callable[P, None]:
+        @functools.wraps(command)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> None:
+            check(kwargs)
+            command(*args, **kwargs)
+
+        return checked
 
     return decorate
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from cloister.app.output import JsonFlag, command_result, progress, say
+from cloister.app.output import JsonFlag, checked_usage, command_result, progress, say
 from cloister.app.silos_options import (
     FirstSeed,
     Labels,
@@ -26,7 +26,6 @@ from cloister.app.silos_options import (
 )
 from cloister.app.silos_output import show, silos_result
 from cloister.app.silos_recording import record_crossings, refuse_early
-from cloister.app.sketch_options import checked_usage
 from cloister.core.errors import NotFound, SettingsError
 
 if TYPE_CHECKING:

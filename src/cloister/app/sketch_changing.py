@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cloister.app.output import JsonFlag, command_result
+from cloister.app.output import JsonFlag, checked_usage, command_result
 from cloister.app.sketch_options import (
     DocIds,
     DocNumbers,
@@ -14,7 +14,6 @@ from cloister.app.sketch_options import (
     KeyFile,
     SketchedField,
     SketchFile,
-    checked_usage,
     refuse_nothing,
 )
 from cloister.app.sketch_output import doing, show_changed

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cloister.app.output import JsonFlag, command_result
+from cloister.app.output import JsonFlag, checked_usage, command_result
 from cloister.app.sketch_changing import add, delete
 from cloister.app.sketch_options import (
     AnswerK,
@@ -40,7 +40,6 @@ from cloister.app.sketch_options import (
     ScoreOption,
     SketchFile,
     Unrecorded,
-    checked_usage,
     refuse_unrecorded,
 )
 from cloister.app.sketch_output import (

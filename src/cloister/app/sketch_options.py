@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec
@@ -44,7 +43,6 @@ __all__ = [
     "SketchFile",
     "SketchedField",
     "Unrecorded",
-    "checked_usage",
     "positive",
     "probability",
     "refuse_nothing",
@@ -88,20 +86,6 @@ def positive(value: float | None) -> float | None:
     if value is not None and not 0 < value < float("inf"):
         raise typer.BadParameter(f"{value} is no finite number above 0")
     return value
-
-
-def checked_usage(check: Callable[[Mapping[str, Any]], None]) -> Callable[..., Callable[P, None]]:
-    """Let ``check`` see a command's options together before it runs: wrong usage is exit code 2."""
-
-    def decorate(command: Callable[P, None]) -> Callable[P, None]:
-        @functools.wraps(command)
-        def checked(*args: P.args, **kwargs: P.kwargs) -> None:
-            check(kwargs)
-            command(*args, **kwargs)
-
-        return checked
-
-    return decorate
 
 
 def refuse_unrecorded(given: Mapping[str, Any]) -> None:

@@ -38,6 +38,8 @@ NAMES: Final = (
     "rules",
     "poisoning",
     "sketch",
+    "search",
+    "search-rights",
 )
 
 

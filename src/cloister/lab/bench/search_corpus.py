@@ -40,8 +40,8 @@ def make_search_corpus(n_documents: int, n_queries: int, *, seed: int = 7) -> Se
     ranks = np.arange(1, N_WORDS + 1)
     shares = 1 / (ranks + SHIFT) ** EXPONENT
     shares /= shares.sum()
-    lengths = np.clip(rng.lognormal(np.log(MEDIAN_LENGTH), SPREAD, n_documents), 20, 1000)
-    lengths = lengths.astype(np.int64)
+    drawn = np.clip(rng.lognormal(np.log(MEDIAN_LENGTH), SPREAD, n_documents), 20, 1000)
+    lengths = drawn.astype(np.int64)
     tokens = np.searchsorted(np.cumsum(shares), rng.random(int(lengths.sum())))
     tokens = np.minimum(tokens, N_WORDS - 1)
     return SearchCorpus(_texts(words, tokens, lengths), _queries(words, n_queries, rng))

@@ -1,0 +1,113 @@
+"""``cloister search``: one user's search over all pods of a home folder."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from cloister.app.output import JsonFlag, command_result, console, say
+from cloister.app.pods_options import HomeOption, open_home
+
+__all__ = ["search"]
+
+Result = dict[str, Any]
+
+
+class Model(StrEnum):
+    """Which model ranks."""
+
+    BM25 = "bm25"
+    LM = "lm"
+    TFIDF_COSINE = "tfidf-cosine"
+    TFIDF_EUCLIDEAN = "tfidf-euclidean"
+
+
+class StatisticsKind(StrEnum):
+    """Whose statistics."""
+
+    USER = "user"
+    GLOBAL = "global"
+
+
+class SelectionKind(StrEnum):
+    """How servers are chosen."""
+
+    BEST_IMPACT = "best-impact"
+    ENTITY = "entity"
+
+
+def _show(result: Result) -> None:
+    from rich.markup import escape
+
+    out = console()
+    for place, one in enumerate(result["results"], 1):
+        out.print(f"[bold]{place}. {escape(one['doc_id'])}[/bold]  {one['score']:.4f}")
+        out.print(f"   [dim]{escape(one['pod'])} on {escape(one['server'])}[/dim]")
+        if one["snippet"]:
+            out.print(f"   {escape(one['snippet'])}")
+        for line in one.get("explanation_lines", ()):
+            out.print(f"   [dim]{escape(line)}[/dim]")
+    if not result["results"]:
+        say("nothing found in what this user may read")
+    if result["missing_nodes"]:
+        say(f"no answer from: {', '.join(result['missing_nodes'])}")
+
+
+@command_result(_show)
+def search(
+    query: Annotated[str, typer.Argument(help="What to search for.")],
+    user: Annotated[
+        str, typer.Option("--as", metavar="USER", help="Who searches: a name or WebID.")
+    ],
+    group: Annotated[
+        list[str] | None, typer.Option(help="A group the user belongs to; may be repeated.")
+    ] = None,
+    model: Annotated[Model, typer.Option(help="How documents are ranked.")] = Model.BM25,
+    statistics: Annotated[
+        StatisticsKind,
+        typer.Option(
+            help="user: exact, over what the user may read; global: over all documents, words in "
+            "fewer than --threshold documents or pods left out."
+        ),
+    ] = StatisticsKind.USER,
+    threshold: Annotated[int, typer.Option(help="Of global statistics.", min=2)] = 5,
+    selection: Annotated[
+        SelectionKind, typer.Option(help="How servers are chosen where not all are asked.")
+    ] = SelectionKind.BEST_IMPACT,
+    servers: Annotated[
+        int | None, typer.Option(help="Ask so many servers at most.", min=1, show_default="all")
+    ] = None,
+    pods: Annotated[
+        int | None, typer.Option(help="Pods of a server at most.", min=1, show_default="all")
+    ] = None,
+    k: Annotated[int, typer.Option("-k", help="How many documents.", min=1, max=1000)] = 10,
+    explain: Annotated[bool, typer.Option("--explain", help="Take scores apart.")] = False,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for servers.", min=0.01)] = 10.0,
+    home: HomeOption = None,
+    as_json: JsonFlag = False,
+) -> Result:
+    """Search the pods of this machine as somebody.
+
+    Whoever can run this can read the home folder: --as shows what a user would find, and proves
+    nothing. Over a network, who asks is shown by a token that each node verifies.
+    """
+    from cloister.app.searching import search_home
+
+    with open_home(home) as registry:
+        return search_home(
+            registry,
+            query,
+            user,
+            groups=group or [],
+            model=model.value,
+            statistics=statistics.value,
+            threshold=threshold,
+            selection=selection.value,
+            n_servers=servers,
+            n_pods=pods,
+            k=k,
+            explain=explain,
+            timeout_s=timeout,
+        )

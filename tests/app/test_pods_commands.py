@@ -1,0 +1,155 @@
+"""``cloister pods``, ``search``, ``grant`` and ``revoke`` as people use them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.outcome import Run
+
+NOTES = {
+    "visit1.txt": "cough and fever since monday, asthma likely",
+    "visit2.txt": "no cough, knee pain",
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Run) -> Path:
+    """Two pods on two servers."""
+    monkeypatch.setenv("CLOISTER_HOME", str(tmp_path / "home"))
+    for name, text in NOTES.items():
+        (tmp_path / "notes").mkdir(exist_ok=True)
+        (tmp_path / "notes" / name).write_text(text)
+    (tmp_path / "bob").mkdir()
+    (tmp_path / "bob" / "a.txt").write_text("bob has asthma and a cough")
+    assert call("pods", "add", str(tmp_path / "notes"), "--owner", "ann").code == 0
+    assert (
+        call("pods", "add", str(tmp_path / "bob"), "--owner", "bob", "--server", "south").code == 0
+    )
+    return tmp_path
+
+
+def found(call: Run, user: str, query: str, *options: str) -> list[str]:
+    return [one["doc_id"] for one in answer(call, user, query, *options)["results"]]
+
+
+def answer(call: Run, user: str, query: str, *options: str) -> dict[str, Any]:
+    outcome = call("search", "--as", user, query, "--json", *options)
+    assert outcome.code == 0, outcome.err
+    return json.loads(outcome.out)
+
+
+@pytest.mark.usefixtures("home")
+def test_each_user_finds_what_that_user_may_read(call: Run):
+    assert found(call, "ann", "asthma cough") == ["notes/visit1.txt", "notes/visit2.txt"]
+    assert found(call, "bob", "asthma cough") == ["bob/a.txt"]
+    assert found(call, "eve", "asthma cough") == []
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("model", ["bm25", "lm", "tfidf-cosine", "tfidf-euclidean"])
+@pytest.mark.parametrize("statistics", ["user", "global"])
+def test_every_model_and_statistics_keep_to_the_rights(call: Run, model: str, statistics: str):
+    options = ("--model", model, "--statistics", statistics, "--servers", "1", "--threshold", "2")
+    assert sorted(found(call, "ann", "cough", *options)) == ["notes/visit1.txt", "notes/visit2.txt"]
+    assert found(call, "eve", "cough", *options) == []
+
+
+@pytest.mark.usefixtures("home")
+def test_a_grant_holds_for_the_next_search_and_so_does_its_end(call: Run):
+    assert call("grant", "notes/visit1.txt", "--to", "eve").code == 0
+    assert found(call, "eve", "asthma") == ["notes/visit1.txt"]
+    assert call("revoke", "notes/visit1.txt", "--from", "eve").code == 0
+    assert found(call, "eve", "asthma") == []
+    assert found(call, "ann", "asthma") == ["notes/visit1.txt"]
+
+
+@pytest.mark.usefixtures("home")
+def test_what_is_public_is_found_by_everybody_until_it_is_not(call: Run):
+    assert call("grant", "bob/a.txt", "--public").code == 0
+    assert found(call, "stranger", "asthma") == ["bob/a.txt"]
+    assert call("revoke", "bob/a.txt", "--public").code == 0
+    assert found(call, "stranger", "asthma") == []
+
+
+@pytest.mark.usefixtures("home")
+def test_what_is_not_there_and_what_is_not_known_are_refused_alike(call: Run):
+    errors = {
+        call("grant", name, "--to", "eve", "--json").out
+        for name in ("notes/visit9.txt", "carl/a.txt", "../notes/visit1.txt")
+    }
+    assert len(errors) == 1
+    assert "no such resource" in errors.pop()
+
+
+def test_an_acl_changed_by_hand_is_taken_over_by_a_sync_though_the_text_is_the_same(
+    call: Run, home: Path
+):
+    assert call("grant", "notes/visit2.txt", "--to", "eve").code == 0
+    acl = home / "notes" / "visit2.txt.acl"
+    acl.write_text(acl.read_text().replace("eve", "eva"))
+    assert found(call, "eve", "knee") == []  # the pod is asked before a text is shown
+    synced = json.loads(call("pods", "sync", "--json").out)["synced"]
+    assert {one["pod"]: one["rights_changed"] for one in synced} == {"notes": 1, "bob": 0}
+    assert found(call, "eva", "knee") == ["notes/visit2.txt"]
+
+
+def test_changed_and_deleted_files_follow_at_the_next_sync(call: Run, home: Path):
+    (home / "notes" / "visit1.txt").write_text("measles")
+    (home / "notes" / "visit2.txt").unlink()
+    (home / "notes" / "visit3.txt").write_text("mumps")
+    (synced,) = json.loads(call("pods", "sync", "notes", "--json").out)["synced"]
+    assert (synced["added"], synced["changed"], synced["deleted"]) == (1, 1, 1)
+    assert found(call, "ann", "measles mumps cough") == ["notes/visit1.txt", "notes/visit3.txt"]
+
+
+@pytest.mark.usefixtures("home")
+def test_the_parts_of_an_explained_score_add_up(call: Run):
+    for one in answer(call, "ann", "asthma cough", "--explain")["results"]:
+        assert sum(part["weight"] for part in one["explanation"]["terms"]) == one["score"]
+    shown = call("search", "--as", "ann", "asthma cough", "--explain").out
+    assert "in 1 of 2 documents" in shown
+
+
+def test_a_pod_that_is_taken_out_is_found_no_more(call: Run, home: Path):
+    assert json.loads(call("pods", "remove", "bob", "--json").out)["removed"] == 1
+    assert found(call, "bob", "asthma") == []
+    assert (home / "bob" / "a.txt").exists()
+    listed = json.loads(call("pods", "list", "--json").out)["pods"]
+    assert [one["pod"] for one in listed] == ["notes"]
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("arguments", "code", "word"),
+    [
+        (("search", "asthma"), 2, "--as"),
+        (("search", "--as", "ann", "asthma", "-k", "0"), 2, "-k"),
+        (("search", "--as", "a b", "asthma"), 1, "id"),
+        (("search", "--as", "ann", "asthma", "--model", "magic"), 2, "--model"),
+        (("grant", "notes/visit1.txt"), 2, "agent"),
+        (("pods", "sync", "nowhere"), 1, "no such pod"),
+        (("pods", "add", "nowhere"), 1, "no such folder"),
+        (("pods", "add", "https://example.invalid/ann/"), 1, "credentials"),
+    ],
+)
+def test_wrong_input_is_told_with_what_to_do(call: Run, arguments, code: int, word: str):
+    outcome = call(*arguments)
+    assert outcome.code == code
+    assert word in outcome.err
+
+
+def test_a_folder_that_is_no_pod_needs_an_owner_and_a_name_is_used_once(call: Run, home: Path):
+    (home / "more").mkdir()
+    assert "--owner" in call("pods", "add", str(home / "more")).err
+    again = call("pods", "add", str(home / "notes"))
+    assert again.code == 1
+    assert "this name" in again.err
+
+
+@pytest.mark.usefixtures("home")
+def test_a_query_of_stop_words_finds_nothing_and_is_no_error(call: Run):
+    assert found(call, "ann", "the of and") == []
