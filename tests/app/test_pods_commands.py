@@ -153,3 +153,34 @@ def test_a_folder_that_is_no_pod_needs_an_owner_and_a_name_is_used_once(call: Ru
 @pytest.mark.usefixtures("home")
 def test_a_query_of_stop_words_finds_nothing_and_is_no_error(call: Run):
     assert found(call, "ann", "the of and") == []
+
+
+def test_somebody_who_leaves_a_group_loses_what_the_group_may_read(call: Run, home: Path):
+    groups = home / "notes" / ".groups.ttl"
+    member = "<urn:cloister:group:ward> <http://www.w3.org/2006/vcard/ns#hasMember>"
+    groups.write_text(f"{member} <urn:cloister:agent:nina>.")
+    assert call("grant", "notes/visit1.txt", "--group", "ward").code == 0
+    assert call("grant", "notes/visit1.txt", "--to", "eve").code == 0
+    assert found(call, "nina", "asthma") == ["notes/visit1.txt"]
+    groups.write_text("")
+    assert found(call, "nina", "asthma") == []
+    assert call("pods", "sync").code == 0
+    assert found(call, "nina", "asthma") == []
+    assert found(call, "eve", "asthma") == ["notes/visit1.txt"]
+
+
+def test_a_server_cannot_be_named_out_of_the_home(call: Run, home: Path):
+    (home / "more").mkdir()
+    outcome = call("pods", "add", str(home / "more"), "--owner", "ann", "--server", "../there")
+    assert outcome.code == 1
+    assert "folder" in outcome.err
+    assert not (home / "there").exists()
+
+
+def test_a_pod_that_is_gone_costs_its_documents_only(call: Run, home: Path):
+    assert call("grant", "bob/a.txt", "--to", "ann").code == 0
+    (home / "bob").rename(home / "away")
+    assert found(call, "ann", "asthma") == ["notes/visit1.txt"]
+    outcome = call("pods", "sync", "--json")
+    assert outcome.code == 0
+    assert [one["pod"] for one in json.loads(outcome.out)["failed"]] == ["bob"]

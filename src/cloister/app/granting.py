@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
-from cloister.core.ids import DocId, ServerId
-from cloister.core.rights import Rights
-from cloister.pods.datastore import refused
+from cloister.core.ids import AgentId, DocId, GroupId, ServerId
+from cloister.core.rights import NOBODY
 from cloister.pods.registry import PodRegistry
 
 __all__ = ["change_rights"]
@@ -31,12 +29,10 @@ def change_rights(
     told = []
     for doc_id, pod in found:
         store, shard = registry.datastore(pod), registry.shard(ServerId(pod.server_id))
-        resource = store.resource(doc_id)
-        if resource is None:
-            raise refused()
-        store.set_rights(doc_id, _changed(resource.rights, agents, groups, public, give))
+        change = store.grant if give else store.revoke
+        change(doc_id, *map(AgentId, agents), groups=map(GroupId, groups), public=public)
         now = store.resource(doc_id)
-        rights = now.rights if now is not None else Rights()
+        rights = NOBODY if now is None else now.rights
         shard.set_rights({doc_id: rights})
         told.append(
             {
@@ -49,13 +45,3 @@ def change_rights(
             }
         )
     return {"documents": told}
-
-
-def _changed(
-    rights: Rights, agents: Sequence[str], groups: Sequence[str], public: bool, give: bool
-) -> Rights:
-    if give:
-        rights = rights.grant(*agents).grant_group(*groups)
-    else:
-        rights = rights.revoke(*agents).revoke_group(*groups)
-    return replace(rights, public=give) if public else rights

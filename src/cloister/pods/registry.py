@@ -8,6 +8,7 @@ not kept here: of a Solid pod the name of a file is kept that holds its client c
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Final, Literal
 
 from pydantic import ValidationError
 
-from cloister.core.errors import Damaged, DataError, NotFound, SettingsError
+from cloister.core.errors import Damaged, DataError, NotFound, SettingsError, StoreError
 from cloister.core.file_errors import explained, writing
 from cloister.core.ids import AgentId, DocId, PodId, ServerId, checked_id
 from cloister.core.rights import Reader
@@ -33,6 +34,7 @@ __all__ = ["PodRegistry", "RegisteredPod"]
 
 PODS: Final = "pods.json"
 LOCK: Final = ".lock"
+_SERVER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 MAX_CREDENTIALS_BYTES: Final = 10_000
 
 
@@ -100,6 +102,11 @@ class PodRegistry:
         """Add a pod; its name must be new."""
         for name in (pod.pod_id, pod.owner, pod.server_id):
             checked_id(name)
+        if not _SERVER_NAME.fullmatch(pod.server_id):
+            raise SettingsError(
+                "a server's name has letters, digits, - and _, and names a folder",
+                where=pod.server_id,
+            )
         with self._changing():
             known = self.pods
             if PodId(pod.pod_id) in known:
@@ -166,7 +173,7 @@ class PodRegistry:
             def read_text(doc_id: DocId) -> str:
                 for pod in pods:
                     if doc_id in shard.etags(PodId(pod.pod_id)):
-                        return self.datastore(pod).read(doc_id, reader)
+                        return _read(self.datastore(pod), doc_id, reader)
                 raise refused()
 
             return ShardNode(
@@ -195,6 +202,14 @@ class PodRegistry:
             lock.touch(mode=0o600)
         with lock_held(lock, exclusive=True):
             yield
+
+
+def _read(store: Datastore, doc_id: DocId, reader: Reader) -> str:
+    """Read a text; where the pod cannot be reached or read now, its document is not shown."""
+    try:
+        return store.read(doc_id, reader)
+    except (StoreError, DataError):
+        raise refused() from None
 
 
 def read_credentials(file: Path) -> SolidCredentials:
