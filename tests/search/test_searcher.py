@@ -4,7 +4,7 @@ import math
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloister.core.errors import SettingsError
@@ -18,6 +18,7 @@ from cloister.search.explanation import added_up
 from cloister.search.node import ServerSummary, SubAnswer, SubQuery, SummaryRequest
 from cloister.search.search_settings import SearchSettings
 from cloister.search.searcher import Searcher, SearchOutcome
+from cloister.search.selection import rank_servers
 from search.small_world import (
     ANALYSIS,
     Note,
@@ -33,6 +34,8 @@ from search.small_world import (
 
 IDFS = ("non_negative", "printed")
 models = st.builds(ModelSettings, model=st.sampled_from(SPARSE_MODELS), idf=st.sampled_from(IDFS))
+for_each_model = pytest.mark.parametrize("name", SPARSE_MODELS)
+few = settings(max_examples=40)  # for each model
 
 
 class Published:
@@ -65,18 +68,28 @@ def assert_equal_ranking(
     assert list(found.items()) == ordered(found)
 
 
-@given(worlds(), queries, models, st.sampled_from(["user", "global"]))
+@for_each_model
+@few
+@given(worlds(), queries, st.sampled_from(IDFS), st.sampled_from(["user", "global"]))
 def test_asking_all_servers_equals_one_index_of_what_the_user_may_read(
-    notes, query, model, statistics
+    name, notes, query, idf, statistics
 ):
+    model = ModelSettings(model=name, idf=idf)
     settings = SearchSettings(model=model, statistics=statistics, selection="all")
     whole = Published(notes).level("document") if statistics == "global" else None
     wanted = literal_scores(entities(notes, "document"), ANALYSIS.terms(query), model, whole)
     assert_equal_ranking(found_by(notes, settings, query), wanted, model)
 
 
-@given(worlds(), queries, models, st.sampled_from(["user", "global"]), st.integers(1, 3))
-def test_documents_come_from_the_best_pods_of_each_server(notes, query, model, statistics, n_pods):
+@for_each_model
+@few
+@given(
+    worlds(), queries, st.sampled_from(IDFS), st.sampled_from(["user", "global"]), st.integers(1, 3)
+)
+def test_documents_come_from_the_best_pods_of_each_server(
+    name, notes, query, idf, statistics, n_pods
+):
+    model = ModelSettings(model=name, idf=idf)
     terms = ANALYSIS.terms(query)
     published = Published(notes) if statistics == "global" else None
     pod_table = published.level("pod") if published else literal_statistics(entities(notes, "pod"))
@@ -101,8 +114,11 @@ def test_documents_come_from_the_best_pods_of_each_server(notes, query, model, s
     )
 
 
-@given(worlds(), queries, models, st.sampled_from(["user", "global"]))
-def test_servers_are_ranked_as_large_documents(notes, query, model, statistics):
+@for_each_model
+@few
+@given(worlds(), queries, st.sampled_from(IDFS), st.sampled_from(["user", "global"]))
+def test_servers_are_ranked_as_large_documents(name, notes, query, idf, statistics):
+    model = ModelSettings(model=name, idf=idf)
     found = entities(notes, "server")
     whole = Published(notes).level("server") if statistics == "global" else None
     wanted = literal_scores(found, ANALYSIS.terms(query), model, whole)
@@ -111,6 +127,42 @@ def test_servers_are_ranked_as_large_documents(notes, query, model, statistics):
     assert set(outcome.servers_asked) == wanted.keys()
     asked = [wanted[name] for name in outcome.servers_asked]
     assert all(a >= b - 1e-12 for a, b in pairwise(asked))
+
+
+@for_each_model
+@few
+@given(worlds(), queries, st.sampled_from(IDFS), st.booleans())
+def test_scores_of_servers_are_those_of_large_documents(name, notes, query, idf, published):
+    model = ModelSettings(model=name, idf=idf)
+    terms = tuple(ANALYSIS.terms(query))
+    whole = Published(notes).level("server") if published else None
+    wanted = literal_scores(entities(notes, "server"), terms, model, whole)
+    request = SummaryRequest(terms, with_pairs=True, all_terms=True)
+    summaries = [one.summarise(request) for one in nodes(notes)]
+    found = dict(rank_servers(summaries, terms, model, whole))
+    assert found.keys() == wanted.keys()
+    power = 2 if model.model == "tfidf-euclidean" else 1
+    for name, score in wanted.items():
+        assert found[name] ** power == pytest.approx(score**power, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("n_pods", [None, 1])
+def test_of_equal_documents_the_first_ids_are_returned(n_pods):
+    notes = [Note(name, "p", "s", "asthma cough") for name in ("c", "a", "b")]
+    query = SubQuery(("asthma",), ModelSettings(), 2, n_pods)
+    assert [hit.doc_id for hit in nodes(notes)[0].answer(query).hits] == ["a", "b"]
+
+
+def test_a_strict_stop_looks_at_the_last_of_the_best():
+    """The second server is below the first's best document, and above its second."""
+    notes = [
+        Note("a1", "p", "a", "asthma asthma asthma"),
+        Note("a2", "p", "a", "asthma ward ward ward ward ward ward ward night rash"),
+        Note("b1", "q", "b", "asthma cough fever"),
+    ]
+    settings = SearchSettings(stop=StopSettings(form="strict"))
+    outcome = found_by(notes, settings, "asthma", 2)
+    assert [one.doc_id for one in outcome.results] == ["a1", "b1"]
 
 
 @given(worlds(), queries, models, st.integers(1, 3))
@@ -212,6 +264,18 @@ def test_a_server_that_answers_for_another_is_missing():
     assert [result.doc_id for result in outcome.results] == ["d1"]
 
 
+def test_documents_in_the_name_of_another_server_are_not_taken():
+    def ask(asked, request):
+        answers, missing = ask_in_turn(asked, request)
+        if isinstance(request, SubQuery):
+            answers = {name: one._replace(server_id="s1") for name, one in answers.items()}
+        return answers, missing
+
+    outcome = Searcher(nodes(NOTES), ANALYSIS, ask=ask).search("asthma")
+    assert outcome.missing == (ServerId("s2"), ServerId("s3"))
+    assert [result.doc_id for result in outcome.results] == ["d1"]
+
+
 def test_a_score_that_is_no_number_is_refused():
     def ask(asked, request):
         found = ask_in_turn(asked, request)
@@ -253,8 +317,11 @@ def test_settings_that_do_not_fit_are_refused():
         Searcher([]).search("asthma", k=0)
 
 
-@given(worlds(), queries, models)
-def test_explanations_add_up_to_the_scores(notes, query, model):
+@for_each_model
+@few
+@given(worlds(), queries, st.sampled_from(IDFS))
+def test_explanations_add_up_to_the_scores(name, notes, query, idf):
+    model = ModelSettings(model=name, idf=idf)
     searcher = Searcher(nodes(notes), ANALYSIS, SearchSettings(model=model, selection="all"))
     outcome = searcher.search(query, k=50, explain=True)
     assert len(outcome.explanations) == len(outcome.results)

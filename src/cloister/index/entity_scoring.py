@@ -201,19 +201,23 @@ def _finish(
 def _take_best(
     sums: Floats, entities: NDArray[np.int32], found: NDArray[np.int32], scores: Floats
 ) -> int:
-    """Write the best, best first; return how many are as good as the last of them or better."""
-    n_found, k = 0, len(found)
+    """Write the best, best first; return how many are as good as the last of them or better.
+
+    Those that are equal to the worst kept so far are counted as they are left out or pushed out.
+    """
+    n_found, k, n_equal = 0, len(found), 0
     for entity in entities:
         score = sums[entity]
-        if n_found < k or score > scores[0]:
+        if n_found < k:
             n_found = keep_best(found, scores, n_found, entity, score)
-    n_equal = 0
-    if k:
-        least = scores[0]
-        for entity in entities:
-            n_equal += sums[entity] >= least
+        elif score > scores[0]:
+            worst = scores[0]
+            keep_best(found, scores, n_found, entity, score)
+            n_equal = n_equal + 1 if scores[0] == worst else 0
+        elif score == scores[0]:
+            n_equal += 1
     sort_best(found, scores, n_found)
-    return n_equal
+    return n_found + n_equal
 
 
 _NONE: Final = np.empty(0)

@@ -40,6 +40,7 @@ NAMES: Final = (
     "sketch",
     "search",
     "search-rights",
+    "overlay",
 )
 
 

@@ -270,7 +270,21 @@ def _values(rankings: Sequence[Ranking], gold: Sequence[Ranking]) -> dict[str, F
     ranked = RankedLabels(np.array(labels, np.int8), offsets, counts)
     values = {f"ndcg@{k}": ndcg(ranked, k=k) for k in CUTOFFS}
     values |= {f"p@{k}": precision(ranked, k=k) for k in CUTOFFS}
+    values |= {f"overlap@{k}": _overlaps(rankings, gold, k) for k in CUTOFFS}
     return values | {"map": average_precision(ranked)}
+
+
+def _overlaps(rankings: Sequence[Ranking], gold: Sequence[Ranking], k: int) -> Floats:
+    """Return which share of the centralised first k is among the first k shown.
+
+    With 50 gold documents on 50 servers nearly any five servers hold five of them; this asks for
+    the best ones.
+    """
+    shares = [
+        len({*one[:k]} & {*best[:k]}) / len(best[:k]) if best else np.nan
+        for one, best in zip(rankings, gold, strict=True)
+    ]
+    return np.array(shares, np.float64)
 
 
 def _means(

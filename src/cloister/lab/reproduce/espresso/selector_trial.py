@@ -10,6 +10,7 @@ from typing import Final
 from pydantic import Field
 
 from cloister.core.ids import ServerId
+from cloister.core.random import stream
 from cloister.lab.espresso.agreement import (
     CUTOFFS,
     AgreementSettings,
@@ -30,9 +31,9 @@ from cloister.search.node import SummaryRequest
 from cloister.search.search_settings import SearchSettings
 from cloister.search.searcher import Searcher
 
-__all__ = ["BEST_IMPACT", "LEARNED", "SelectorSettings", "measure", "with_lists"]
+__all__ = ["BEST_IMPACT", "LEARNED", "RANDOM", "SelectorSettings", "measure", "with_lists"]
 
-BEST_IMPACT, LEARNED = "best impact", "learned"
+BEST_IMPACT, LEARNED, RANDOM = "best impact", "learned", "random servers"
 OTHER_QUERIES: Final = 1_000  # added to a seed: queries to learn from
 LEARNED_K: Final = 10  # best documents that a server is graded by
 
@@ -70,8 +71,8 @@ def with_lists(selector: str, n_best: int) -> str:
 def measure(settings: SelectorSettings, advance: Advance) -> Figures:
     """Return figures of both selectors, and the share of the index that their lists take."""
     trial = opened(settings)
+    figures = _random(trial, settings)
     n_steps = len(settings.list_lengths) + 2
-    figures: Figures = {}
     for done, n_best in enumerate(settings.list_lengths, 1):
         rank = _Selected(trial, settings, n_best)
         counts = range(1, settings.n_servers + 1) if done == 1 else (settings.n_servers,)
@@ -89,6 +90,23 @@ def measure(settings: SelectorSettings, advance: Advance) -> Figures:
     advance(n_steps, n_steps)
     trial.close()
     return figures
+
+
+def _random(trial: Trial, settings: SelectorSettings) -> Figures:
+    """Return what servers give that were drawn at random among those that hold a term."""
+    everywhere = SearchSettings(selection="all", n_pods=settings.n_pods)
+    searcher = Searcher(trial.nodes, ANALYSIS, everywhere)
+    rng = stream(settings.seed, "espresso", "random servers", settings.access)
+
+    def rank(query: TopicQuery) -> list[Ranking]:
+        found = searcher.search(query.text, k=max(CUTOFFS) * len(trial.nodes)).results
+        order = rng.permutation(sorted({one.server_id for one in found})).tolist()
+        return [
+            [one.doc_id for one in found if one.server_id in order[:n]]
+            for n in range(1, settings.n_servers + 1)
+        ]
+
+    return measured(RANDOM, trial, rank)
 
 
 class _Selected:
