@@ -5,14 +5,22 @@ from __future__ import annotations
 import math
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import cycle, product
 from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from cloister.core.ids import AgentId, DocId, GroupId, PodId, ServerId
 from cloister.core.rights import STRANGER, Reader, Rights
@@ -50,12 +58,30 @@ documents = st.builds(
     rights,
     st.sampled_from(("", "e1", "e2")),
 )
+ends = st.sampled_from(
+    (
+        "commit",
+        "go on",
+        "merge",
+        "commit",
+        "purge",
+        "go on",
+        "commit",
+        "reopen",
+        "crash",
+        "roll back",
+    )
+)
 queries = st.lists(st.sampled_from([*WORDS[:6], "absent"]), min_size=1, max_size=4)
 models = st.builds(
     ModelSettings,
     model=st.sampled_from(SPARSE_MODELS),
     idf=st.sampled_from(("non_negative", "printed")),
 )
+TURNS = [
+    (level, ModelSettings(model=model), k)
+    for model, level, k in product(SPARSE_MODELS, LEVELS, (1, 2, 3))
+]
 shard_settings = st.builds(
     ShardSettings,
     merging=st.sampled_from((MergePolicy(per_tier=2), MergePolicy(kind="never"), MergePolicy())),
@@ -68,8 +94,8 @@ shard_settings = st.builds(
 class ShardMachine(RuleBasedStateMachine):
     """Drives a shard and a dict side by side."""
 
-    @initialize(how=shard_settings)
-    def start(self, how: ShardSettings) -> None:
+    @initialize(how=shard_settings, first=st.lists(documents, min_size=3, max_size=8))
+    def start(self, how: ShardSettings, first: list[IndexedDocument]) -> None:
         self.folder = Path(tempfile.mkdtemp())
         self.no_sync = patch("os.fsync")  # a disk that is slow to obey changes nothing here
         self.no_sync.start()
@@ -78,7 +104,9 @@ class ShardMachine(RuleBasedStateMachine):
         self.versions: dict[frozenset[tuple[str, str, str]], int] = {}
         self.committed: dict[str, Entry] = {}
         self.pending: dict[str, Entry] = {}
+        self.turns = cycle(TURNS)
         self.shard = self.opened()
+        self.add_or_change(first, "commit")
 
     def opened(self) -> Shard:
         return Shard.open(self.folder / "shard", server_id=SERVER, settings=self.how)
@@ -93,19 +121,22 @@ class ShardMachine(RuleBasedStateMachine):
         known = [Reader(AgentId(name), self.members.get(name, frozenset())) for name in AGENTS]
         return [*known, STRANGER]
 
-    @rule(several=st.lists(documents, min_size=1, max_size=5))
-    def add_or_change(self, several: list[IndexedDocument]) -> None:
+    @rule(several=st.lists(documents, min_size=1, max_size=5), then=ends)
+    def add_or_change(self, several: list[IndexedDocument], then: str) -> None:
         self.shard.add(several)
         for one in several:
             terms = tuple(ANALYSIS.terms(one.text))
             self.pending[one.doc_id] = Entry(one.pod_id, terms, one.rights, one.etag, one.text)
+        seen["change"] += 1
+        self.end(then)
 
-    @rule(doc_ids=st.sets(st.sampled_from(DOC_IDS), min_size=1, max_size=3))
-    def delete(self, doc_ids: set[str]) -> None:
+    @rule(doc_ids=st.sets(st.sampled_from(DOC_IDS), min_size=1, max_size=3), then=ends)
+    def delete(self, doc_ids: set[str], then: str) -> None:
         n = self.shard.delete(DocId(doc_id) for doc_id in sorted(doc_ids))
         assert n == len(doc_ids & self.pending.keys())
         for doc_id in doc_ids:
             self.pending.pop(doc_id, None)
+        self.end(then)
 
     @rule(doc_id=st.sampled_from(DOC_IDS), new=rights)
     def set_rights(self, doc_id: str, new: Rights) -> None:
@@ -137,36 +168,35 @@ class ShardMachine(RuleBasedStateMachine):
             self.shard.set_etags({DocId(doc_id): etag})
             self.pending[doc_id] = self.pending[doc_id]._replace(etag=etag)
 
-    @rule(how=st.sampled_from(("commit", "commit", "merge", "purge")))
-    def commit(self, how: str) -> None:
-        getattr(self.shard, how)()
-        self.committed = dict(self.pending)
-        named = {state.stored.name for state in self.shard._last.segments}
+    @rule(then=ends)
+    def end(self, then: str) -> None:
+        """Commit in one of three ways, drop what was not committed in one of three, or neither."""
+        if then in ("commit", "merge", "purge"):
+            getattr(self.shard, then)()
+            self.committed = dict(self.pending)
+            self.check_files(then)
+        elif then == "roll back":
+            self.shard.rollback()
+        elif then == "reopen":
+            self.shard.close()
+            self.shard = self.opened()
+        elif then == "crash":
+            self.shard._files.unlock()  # which the death of the process would do
+            self.shard = self.opened()
+        if then != "go on":
+            self.pending = dict(self.committed)
+
+    def check_files(self, then: str) -> None:
+        states = self.shard._last.segments
+        named = {state.stored.name for state in states}
         found = {path.name for path in (self.folder / "shard").glob("segment-*")}
         assert named <= found
-        if how != "commit":  # without changes that does nothing, and so sweeps nothing
+        if then != "commit":  # without changes that does nothing, and so sweeps nothing
             assert named == found
-        if how == "merge":
+        if then == "merge":
             assert len(named) <= 1
-        if how == "purge":
-            assert not any(state.dead_share for state in self.shard._last.segments)
-
-    @rule()
-    def roll_back(self) -> None:
-        self.shard.rollback()
-        self.pending = dict(self.committed)
-
-    @rule()
-    def reopen(self) -> None:
-        self.shard.close()
-        self.shard = self.opened()
-        self.pending = dict(self.committed)
-
-    @rule()
-    def crash(self) -> None:
-        self.shard._files.unlock()  # which the death of the process would do
-        self.shard = self.opened()
-        self.pending = dict(self.committed)
+        if then == "purge":
+            assert not any(state.dead_share for state in states)
 
     @rule(
         who=st.integers(0, 3),
@@ -178,9 +208,14 @@ class ShardMachine(RuleBasedStateMachine):
     def search(
         self, who: int, level: Level, terms: list[str], model: ModelSettings, k: int
     ) -> None:
-        reader = self.readers()[who]
+        self.check_search(self.readers()[who], level, terms, model, k)
+
+    def check_search(
+        self, reader: Reader, level: Level, terms: Sequence[str], model: ModelSettings, k: int
+    ) -> None:
         found = self.shard.view(reader).level(level)
         wanted = LiteralEntities(self.committed, reader, level).scores(terms, model)
+        seen["search with hits" if wanted else "search without"] += 1
         every = found.top(terms, len(wanted) + 1, model)
         assert_scores(every, wanted, model)
         assert every == sorted(every, key=lambda one: (-one[1], one[0]))
@@ -202,6 +237,7 @@ class ShardMachine(RuleBasedStateMachine):
                 assert found.frequencies(WORDS).tolist() == [*map(wanted.frequency, WORDS)]
                 assert found.occurrences(WORDS).tolist() == [*map(wanted.occurrences, WORDS)]
             assert view.vocabulary() == wanted.vocabulary
+            seen["hidden"] += len(self.committed) > view.level("document").n_entities > 0
             shown = frozenset(
                 (name, one.pod_id, one.text)
                 for name, one in self.committed.items()
@@ -209,6 +245,14 @@ class ShardMachine(RuleBasedStateMachine):
             )
             assert self.versions.setdefault(shown, view.version) == view.version
         assert len(set(self.versions.values())) == len(self.versions)
+
+    @invariant()
+    def each_reader_finds_what_they_may_read(self) -> None:
+        if not hasattr(self, "shard"):
+            return
+        for reader in self.readers():
+            level, model, k = next(self.turns)
+            self.check_search(reader, level, WORDS[k : k + 3], model, k)
 
     @invariant()
     def the_next_commit_is_known_pod_by_pod(self) -> None:
@@ -249,5 +293,13 @@ def assert_scores(
             assert math.isclose(score, wanted[name], rel_tol=1e-12, abs_tol=1e-12)
 
 
-ShardMachine.TestCase.settings = settings(max_examples=20, stateful_step_count=25)
-TestShardMachine = ShardMachine.TestCase
+seen: Counter[str] = Counter()  # how often the machine did what it is for
+
+
+def test_a_shard_answers_as_a_dict_of_texts_and_rights_would() -> None:
+    seen.clear()
+    how = settings(max_examples=20, stateful_step_count=20)
+    run_state_machine_as_test(ShardMachine, settings=how)
+    assert seen["search with hits"] > 100
+    assert seen["hidden"] > 100
+    assert seen["change"] > 10
