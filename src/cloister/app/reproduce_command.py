@@ -69,7 +69,8 @@ def reproduce(
     name: Annotated[
         str,
         typer.Argument(
-            help="Whose: foltr, click-inference, poisoning, unlearning, membership, cs-f-ltr.",
+            help="Whose: foltr, click-inference, poisoning, unlearning, membership, cs-f-ltr, "
+            "espresso.",
             callback=_known_paper,
             is_eager=True,
         ),

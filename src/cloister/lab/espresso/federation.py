@@ -43,6 +43,7 @@ __all__ = [
     "clinic_world",
     "federation_folder",
     "human_grades",
+    "n_servers_there",
     "open_federation",
     "sample_texts",
     "server_name",
@@ -166,6 +167,11 @@ def _built(
     for number in taken:  # which another process was at
         _build(settings, folder, number, wait=True)
         yield number
+
+
+def n_servers_there(settings: FederationSettings, folder: Path) -> int:
+    """Return how many servers are indexed."""
+    return sum(_is_there(folder, number) for number in range(settings.servers))
 
 
 def open_federation(settings: FederationSettings, folder: Path) -> Federation:

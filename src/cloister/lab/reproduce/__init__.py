@@ -23,6 +23,7 @@ NAMES: Final = (
     "unlearning",
     "membership",
     "cs-f-ltr",
+    "espresso",
 )
 
 

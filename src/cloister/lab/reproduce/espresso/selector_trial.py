@@ -31,9 +31,18 @@ from cloister.search.node import SummaryRequest
 from cloister.search.search_settings import SearchSettings
 from cloister.search.searcher import Searcher
 
-__all__ = ["BEST_IMPACT", "LEARNED", "RANDOM", "SelectorSettings", "measure", "with_lists"]
+__all__ = [
+    "BEST_IMPACT",
+    "LEARNED",
+    "LIST_LENGTHS",
+    "RANDOM",
+    "SelectorSettings",
+    "measure",
+    "with_lists",
+]
 
 BEST_IMPACT, LEARNED, RANDOM = "best impact", "learned", "random servers"
+LIST_LENGTHS: Final = (3, 1, 2, 5, 10, 20)
 OTHER_QUERIES: Final = 1_000  # added to a seed: queries to learn from
 LEARNED_K: Final = 10  # best documents that a server is graded by
 
@@ -52,7 +61,7 @@ class SelectorSettings(AgreementSettings):
         Servers on which the lists' bytes are counted.
     """
 
-    list_lengths: tuple[int, ...] = (3, 1, 2, 5, 10, 20)
+    list_lengths: tuple[int, ...] = LIST_LENGTHS
     n_training: int = Field(default=50, ge=1, le=50)
     n_sized: int = Field(default=3, ge=1)
 
