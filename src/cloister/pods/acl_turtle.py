@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
 
-from cloister.core.errors import DataError, MissingDependency, SettingsError
+from cloister.core.errors import DataError, SettingsError
 from cloister.core.ids import AgentId, GroupId
 from cloister.pods.web_access_control import AccessControlList, Authorization, Mode
 
@@ -182,10 +182,7 @@ def _checked(address: str) -> str:
 
 
 def _rdflib() -> Any:
-    try:
-        import rdflib
-    except ImportError:
-        raise MissingDependency(
-            "access control lists need rdflib", where="pods", remedy="pip install 'cloister[solid]'"
-        ) from None
+    """Import late: it costs start-up time."""
+    import rdflib
+
     return rdflib

@@ -16,7 +16,12 @@ from numpy.typing import NDArray
 from cloister.privacy.identity import SIGNATURE_BYTES
 from cloister.privacy.secure_aggregation.keys import KEY_BYTES
 from cloister.privacy.secure_aggregation.shamir import PRIME, SHARE_BYTES
-from cloister.privacy.secure_aggregation.wire import Reader, Writer, check_rising, malformed
+from cloister.privacy.secure_aggregation.wire import (
+    MessageReader,
+    MessageWriter,
+    check_rising,
+    malformed,
+)
 
 __all__ = [
     "AdvertisedKeys",
@@ -45,14 +50,14 @@ class Message:
 
     def to_bytes(self) -> bytes:
         """Return the message as bytes."""
-        head = Writer().raw(_FORMAT).number(self.kind).raw(self.context)
+        head = MessageWriter().raw(_FORMAT).number(self.kind).raw(self.context)
         self._write(head)
         return head.done()
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
         """Read a message of this kind; raise `DataError` at anything else."""
-        reader = Reader(content)
+        reader = MessageReader(content)
         if reader.raw(len(_FORMAT)) != _FORMAT or reader.number() != cls.kind:
             raise malformed(f"this is no {cls.__name__}")
         message = cls._read(reader.raw(_DIGEST_BYTES), reader)
@@ -60,11 +65,11 @@ class Message:
         return message
 
     @abstractmethod
-    def _write(self, writer: Writer) -> None: ...
+    def _write(self, writer: MessageWriter) -> None: ...
 
     @classmethod
     @abstractmethod
-    def _read(cls, context: bytes, reader: Reader) -> Self: ...
+    def _read(cls, context: bytes, reader: MessageReader) -> Self: ...
 
 
 @dataclass(frozen=True)
@@ -80,14 +85,14 @@ class AdvertisedKeys(Message):
 
     def signed_bytes(self) -> bytes:
         """Return what the signature is of."""
-        writer = Writer().raw(self.context).sized(self.client_id.encode())
+        writer = MessageWriter().raw(self.context).sized(self.client_id.encode())
         return writer.raw(self.encryption_key + self.mask_key + self.seed_commitment).done()
 
-    def _write(self, writer: Writer) -> None:
+    def _write(self, writer: MessageWriter) -> None:
         writer.raw(self.signed_bytes()[_DIGEST_BYTES:]).raw(self.signature)
 
     @classmethod
-    def _read(cls, context: bytes, reader: Reader) -> Self:
+    def _read(cls, context: bytes, reader: MessageReader) -> Self:
         client_id = reader.text()
         keys = (reader.raw(KEY_BYTES), reader.raw(KEY_BYTES), reader.raw(_DIGEST_BYTES))
         return cls(context, client_id, *keys, reader.raw(SIGNATURE_BYTES))
@@ -100,13 +105,13 @@ class Roster(Message):
     kind = 2
     entries: tuple[AdvertisedKeys, ...]
 
-    def _write(self, writer: Writer) -> None:
+    def _write(self, writer: MessageWriter) -> None:
         writer.number(len(self.entries))
         for entry in self.entries:
             entry._write(writer)
 
     @classmethod
-    def _read(cls, context: bytes, reader: Reader) -> Self:
+    def _read(cls, context: bytes, reader: MessageReader) -> Self:
         n_entries = reader.number()
         return cls(context, tuple(AdvertisedKeys._read(context, reader) for _ in range(n_entries)))
 
@@ -120,14 +125,14 @@ class SealedShares(NamedTuple):
     key_share_digest: bytes
 
 
-def _write_sealed(packets: tuple[SealedShares, ...], writer: Writer) -> None:
+def _write_sealed(packets: tuple[SealedShares, ...], writer: MessageWriter) -> None:
     writer.number(len(packets))
     for packet in packets:
         writer.number(packet.peer).sized(packet.ciphertext)
         writer.raw(packet.seed_share_digest + packet.key_share_digest)
 
 
-def _read_sealed(reader: Reader) -> tuple[SealedShares, ...]:
+def _read_sealed(reader: MessageReader) -> tuple[SealedShares, ...]:
     packets = tuple(
         SealedShares(
             reader.number(), reader.sized(), reader.raw(_DIGEST_BYTES), reader.raw(_DIGEST_BYTES)
@@ -149,11 +154,11 @@ class SharedKeys(Message):
     sender: int
     packets: tuple[SealedShares, ...]
 
-    def _write(self, writer: Writer) -> None:
+    def _write(self, writer: MessageWriter) -> None:
         _write_sealed(self.packets, writer.number(self.sender))
 
     @classmethod
-    def _read(cls, context: bytes, reader: Reader) -> Self:
+    def _read(cls, context: bytes, reader: MessageReader) -> Self:
         return cls(context, reader.number(), _read_sealed(reader))
 
 
@@ -166,11 +171,11 @@ class DeliveredShares(Message):
     sharers: tuple[int, ...]
     packets: tuple[SealedShares, ...]
 
-    def _write(self, writer: Writer) -> None:
+    def _write(self, writer: MessageWriter) -> None:
         _write_sealed(self.packets, writer.number(self.receiver).rising(self.sharers))
 
     @classmethod
-    def _read(cls, context: bytes, reader: Reader) -> Self:
+    def _read(cls, context: bytes, reader: MessageReader) -> Self:
         return cls(context, reader.number(), reader.rising(), _read_sealed(reader))
 
 
@@ -182,11 +187,11 @@ class MaskedInput(Message):
     sender: int
     values: NDArray[np.uint64]
 
-    def _write(self, writer: Writer) -> None:
+    def _write(self, writer: MessageWriter) -> None:
         writer.number(self.sender).words(self.values)
 
     @classmethod
-    def _read(cls, context: bytes, reader: Reader) -> Self:
+    def _read(cls, context: bytes, reader: MessageReader) -> Self:
         return cls(context, reader.number(), reader.words())
 
 
@@ -197,11 +202,11 @@ class SurvivorSet(Message):
     kind = 6
     survivors: tuple[int, ...]
 
-    def _write(self, writer: Writer) -> None:
+    def _write(self, writer: MessageWriter) -> None:
         writer.rising(self.survivors)
 
     @classmethod
-    def _read(cls, context: bytes, reader: Reader) -> Self:
+    def _read(cls, context: bytes, reader: MessageReader) -> Self:
         return cls(context, reader.rising())
 
 
@@ -213,11 +218,11 @@ class SurvivorSignature(Message):
     sender: int
     signature: bytes
 
-    def _write(self, writer: Writer) -> None:
+    def _write(self, writer: MessageWriter) -> None:
         writer.number(self.sender).raw(self.signature)
 
     @classmethod
-    def _read(cls, context: bytes, reader: Reader) -> Self:
+    def _read(cls, context: bytes, reader: MessageReader) -> Self:
         return cls(context, reader.number(), reader.raw(SIGNATURE_BYTES))
 
 
@@ -228,13 +233,13 @@ class SurvivorSignatures(Message):
     kind = 8
     signatures: tuple[tuple[int, bytes], ...]
 
-    def _write(self, writer: Writer) -> None:
+    def _write(self, writer: MessageWriter) -> None:
         writer.number(len(self.signatures))
         for signer, signature in self.signatures:
             writer.number(signer).raw(signature)
 
     @classmethod
-    def _read(cls, context: bytes, reader: Reader) -> Self:
+    def _read(cls, context: bytes, reader: MessageReader) -> Self:
         signatures = tuple(
             (reader.number(), reader.raw(SIGNATURE_BYTES)) for _ in range(reader.number())
         )
@@ -254,7 +259,7 @@ class RevealedShares(Message):
     seed_shares: tuple[tuple[int, int], ...]  # (owner, share)
     key_shares: tuple[tuple[int, int], ...]
 
-    def _write(self, writer: Writer) -> None:
+    def _write(self, writer: MessageWriter) -> None:
         writer.number(self.sender)
         for shares in (self.seed_shares, self.key_shares):
             writer.number(len(shares))
@@ -262,11 +267,11 @@ class RevealedShares(Message):
                 writer.number(owner).raw(share.to_bytes(SHARE_BYTES, "big"))
 
     @classmethod
-    def _read(cls, context: bytes, reader: Reader) -> Self:
+    def _read(cls, context: bytes, reader: MessageReader) -> Self:
         return cls(context, reader.number(), _read_shares(reader), _read_shares(reader))
 
 
-def _read_shares(reader: Reader) -> tuple[tuple[int, int], ...]:
+def _read_shares(reader: MessageReader) -> tuple[tuple[int, int], ...]:
     shares = tuple(
         (reader.number(), int.from_bytes(reader.raw(SHARE_BYTES), "big"))
         for _ in range(reader.number())

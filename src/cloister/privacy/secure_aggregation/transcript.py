@@ -10,7 +10,7 @@ from cloister.privacy.secure_aggregation.keys import digest
 from cloister.privacy.secure_aggregation.messages import AdvertisedKeys, Roster
 from cloister.privacy.secure_aggregation.neighbours import holders_at, ring_order
 from cloister.privacy.secure_aggregation.session import Session
-from cloister.privacy.secure_aggregation.wire import Writer
+from cloister.privacy.secure_aggregation.wire import MessageWriter
 
 __all__ = ["ADVERTISING", "SURVIVING", "Transcript", "commitment_to_seed"]
 
@@ -84,7 +84,7 @@ class Transcript:
 
     def signed_sets(self, sharers: tuple[int, ...], survivors: tuple[int, ...]) -> bytes:
         """Return what clients sign in the consistency check: the roster, U2 and U3."""
-        return Writer().raw(self.digest).rising(sharers).rising(survivors).done()
+        return MessageWriter().raw(self.digest).rising(sharers).rising(survivors).done()
 
 
 def _check_roster(session: Session, roster: Roster) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cloister.core.errors import DataError
 
-__all__ = ["Reader", "Writer", "malformed"]
+__all__ = ["MessageReader", "MessageWriter", "malformed"]
 
 
 def malformed(what: str) -> DataError:
@@ -24,32 +24,32 @@ def malformed(what: str) -> DataError:
     )
 
 
-class Writer:
+class MessageWriter:
     r"""Puts fields one after the other.
 
     Examples
     --------
-    >>> Writer().number(3).sized(b"ab").done()
+    >>> MessageWriter().number(3).sized(b"ab").done()
     b'\x03\x00\x00\x00\x02\x00\x00\x00ab'
     """
 
     def __init__(self) -> None:
         self._parts: list[bytes | memoryview] = []
 
-    def raw(self, content: bytes) -> Writer:
+    def raw(self, content: bytes) -> MessageWriter:
         """Put bytes whose length the reader knows."""
         self._parts.append(content)
         return self
 
-    def number(self, value: int) -> Writer:
+    def number(self, value: int) -> MessageWriter:
         """Put a whole number below 2^32."""
         return self.raw(value.to_bytes(4, "little"))
 
-    def sized(self, content: bytes) -> Writer:
+    def sized(self, content: bytes) -> MessageWriter:
         """Put bytes with their length before them."""
         return self.number(len(content)).raw(content)
 
-    def words(self, values: NDArray[np.uint64]) -> Writer:
+    def words(self, values: NDArray[np.uint64]) -> MessageWriter:
         """Put a vector of 64-bit words with its length in bytes before it."""
         self._parts += [
             (8 * len(values)).to_bytes(4, "little"),
@@ -57,7 +57,7 @@ class Writer:
         ]
         return self
 
-    def rising(self, values: Sequence[int]) -> Writer:
+    def rising(self, values: Sequence[int]) -> MessageWriter:
         """Put numbers, each larger than the one before."""
         return self.number(len(values)).raw(struct.pack(f"<{len(values)}I", *values))
 
@@ -66,7 +66,7 @@ class Writer:
         return b"".join(self._parts)
 
 
-class Reader:
+class MessageReader:
     """Takes fields one after the other, and nothing that is not there."""
 
     def __init__(self, content: bytes) -> None:
