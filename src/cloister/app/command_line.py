@@ -27,6 +27,7 @@ from cloister.app import (
     silos_command,
     simulate_command,
     sketch_commands,
+    vectors_command,
 )
 from cloister.app.output import print_json
 
@@ -44,6 +45,7 @@ app.add_typer(ledger_commands.app, name="ledger")
 app.add_typer(attack_command.app, name="attack")
 app.add_typer(sketch_commands.app, name="sketch")
 app.add_typer(pods_commands.app, name="pods")
+app.add_typer(vectors_command.app, name="vectors")
 app.command("demo")(demo_command.demo)
 app.command("search")(search_command.search)
 app.command("grant")(grant_commands.grant)

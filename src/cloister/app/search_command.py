@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from cloister.app.output import JsonFlag, command_result, console, say
+from cloister.app.output import JsonFlag, checked_usage, command_result, console, say
 from cloister.app.pods_options import HomeOption, open_home
 
 __all__ = ["search"]
@@ -22,6 +24,8 @@ class Model(StrEnum):
     LM = "lm"
     TFIDF_COSINE = "tfidf-cosine"
     TFIDF_EUCLIDEAN = "tfidf-euclidean"
+    W2V_COSINE = "w2v-cosine"
+    W2V_EUCLIDEAN = "w2v-euclidean"
 
 
 class StatisticsKind(StrEnum):
@@ -55,6 +59,18 @@ def _show(result: Result) -> None:
         say(f"no answer from: {', '.join(result['missing_nodes'])}")
 
 
+def _check(options: Mapping[str, Any]) -> None:
+    if not options["model"].startswith("w2v"):
+        if options["vectors"] is not None:
+            raise typer.BadParameter("--vectors needs the model w2v-cosine or w2v-euclidean")
+        return
+    if options["statistics"] != StatisticsKind.USER:
+        raise typer.BadParameter("word vectors need no statistics: leave --statistics out")
+    if options["selection"] == SelectionKind.BEST_IMPACT:
+        raise typer.BadParameter("word vectors choose servers by --selection entity")
+
+
+@checked_usage(_check)
 @command_result(_show)
 def search(
     query: Annotated[str, typer.Argument(help="What to search for.")],
@@ -74,8 +90,12 @@ def search(
     ] = StatisticsKind.USER,
     threshold: Annotated[int, typer.Option(help="Of global statistics.", min=2)] = 5,
     selection: Annotated[
-        SelectionKind, typer.Option(help="How servers are chosen where not all are asked.")
-    ] = SelectionKind.BEST_IMPACT,
+        SelectionKind | None,
+        typer.Option(
+            help="How servers are chosen where not all are asked.",
+            show_default="best-impact; entity for word vectors",
+        ),
+    ] = None,
     servers: Annotated[
         int | None, typer.Option(help="Ask so many servers at most.", min=1, show_default="all")
     ] = None,
@@ -83,6 +103,14 @@ def search(
         int | None, typer.Option(help="Pods of a server at most.", min=1, show_default="all")
     ] = None,
     k: Annotated[int, typer.Option("-k", help="How many documents.", min=1, max=1000)] = 10,
+    vectors: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The user's word vectors, for w2v-cosine and w2v-euclidean; those in the user's "
+            "pod (cloister vectors train) unless given.",
+        ),
+    ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Take scores apart.")] = False,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for servers.", min=0.01)] = 10.0,
     home: HomeOption = None,
@@ -95,6 +123,7 @@ def search(
     """
     from cloister.app.searching import search_home
 
+    usual = SelectionKind.ENTITY if model.startswith("w2v") else SelectionKind.BEST_IMPACT
     with open_home(home) as registry:
         return search_home(
             registry,
@@ -104,10 +133,11 @@ def search(
             model=model.value,
             statistics=statistics.value,
             threshold=threshold,
-            selection=selection.value,
+            selection=(selection or usual).value,
             n_servers=servers,
             n_pods=pods,
             k=k,
+            vectors_file=vectors,
             explain=explain,
             timeout_s=timeout,
         )

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from cloister.core.ids import AgentId, GroupId, checked_id
 from cloister.core.rights import Reader
 from cloister.index.entity_weights import ModelSettings
+from cloister.pods.datastore import refused
 from cloister.pods.overlay.fan_out import ask_within
 from cloister.pods.overlay.in_process import InProcessOverlay
 from cloister.pods.registry import PodRegistry
+from cloister.pods.search_server import SearchServer
+from cloister.pods.user_vectors import load_vectors, require_current
 from cloister.search.published_statistics import (
     PublishedStatistics,
     contents_of,
@@ -18,6 +22,8 @@ from cloister.search.published_statistics import (
 )
 from cloister.search.search_settings import SearchSettings
 from cloister.search.searcher import Searcher, SearchOutcome
+from cloister.search.word_vector_ranking import VECTOR_MODELS
+from cloister.search.word_vectors import WordVectors
 
 __all__ = ["search_home"]
 
@@ -37,25 +43,48 @@ def search_home(
     k: int,
     explain: bool,
     timeout_s: float,
+    vectors_file: Path | None = None,
 ) -> dict[str, Any]:
     """Return what the command prints."""
     reader = Reader(AgentId(checked_id(user)), frozenset(GroupId(name) for name in groups))
+    by_vectors = model in VECTOR_MODELS
     settings = SearchSettings(
-        model=ModelSettings(model=model),
+        model=ModelSettings() if by_vectors else ModelSettings(model=model),
+        vector_model=model if by_vectors else None,
         statistics=statistics,
         selection=selection if n_servers is not None else "all",
         n_servers=n_servers,
         n_pods=n_pods,
     )
     published = _published(registry, threshold) if statistics == "global" else None
-    with InProcessOverlay(registry.search_servers(), timeout_s=timeout_s) as overlay:
+    vectors = _vectors(registry, reader, vectors_file) if by_vectors else None
+    servers = registry.search_servers() if vectors is None else _servers(registry, reader, vectors)
+    with InProcessOverlay(servers, timeout_s=timeout_s) as overlay:
         searcher = Searcher(
             overlay.nodes_for_trusted(reader),
             settings=settings,
             published=published,
+            vectors=vectors,
             ask=ask_within(timeout_s),
         )
         return _told(searcher.search(query, k=k, explain=explain), query, user)
+
+
+def _vectors(registry: PodRegistry, reader: Reader, file: Path | None) -> WordVectors:
+    """Return a user's vectors, from a file or the user's pod, if they are of what may be read."""
+    found = load_vectors(registry, reader) if file is None else WordVectors.open(file)
+    return require_current(registry, reader, found)
+
+
+def _servers(registry: PodRegistry, reader: Reader, vectors: WordVectors) -> list[SearchServer]:
+    """Return the servers with one user's vectors; they rank for nobody else."""
+
+    def vectors_of(asker: Reader) -> WordVectors:
+        if asker != reader:
+            raise refused()
+        return vectors
+
+    return registry.search_servers(vectors_of)
 
 
 def _published(registry: PodRegistry, threshold: int) -> PublishedStatistics:

@@ -224,6 +224,15 @@ class Shard:
         """Return who may read each document of a pod, with changes that are not committed yet."""
         return {doc_id: rights for doc_id, (_, rights) in self._in_pod(pod_id).items()}
 
+    def pod_of(self, doc_id: DocId) -> PodId | None:
+        """Return the pod of a document as the last commit has it, whoever may read it."""
+        last = self._refreshed()
+        place = last.find(doc_id)
+        if place is None:
+            return None
+        stored = last.segments[place.segment].stored
+        return PodId(stored.pod_ids[int(stored.pods[place.number])])
+
     def commit(self) -> int:
         """Make all changes durable and visible; return the version."""
         return self._finish(lambda draft: draft.finished(self._settings.merging))

@@ -16,7 +16,14 @@ from typing import Final, Literal
 
 from pydantic import ValidationError
 
-from cloister.core.errors import Damaged, DataError, NotFound, SettingsError, StoreError
+from cloister.core.errors import (
+    AccessDenied,
+    Damaged,
+    DataError,
+    NotFound,
+    SettingsError,
+    StoreError,
+)
 from cloister.core.file_errors import explained, writing
 from cloister.core.ids import AgentId, DocId, PodId, ServerId, checked_id
 from cloister.core.rights import Reader
@@ -28,6 +35,7 @@ from cloister.pods.search_server import SearchServer
 from cloister.pods.solid_client import SolidClient, SolidCredentials
 from cloister.search.node import SearchNode
 from cloister.search.shard_node import ShardNode
+from cloister.search.word_vector_table import WordVectors
 from cloister.store.incoming import lock_held, replace_file
 
 __all__ = ["PodRegistry", "RegisteredPod"]
@@ -156,28 +164,51 @@ class PodRegistry:
 
     def owner_of(self, doc_id: DocId) -> RegisteredPod:
         """Return the pod in which a document is; raise as if it could not be read."""
-        for pod in self.pods.values():
-            if doc_id in self.shard(ServerId(pod.server_id)).etags(PodId(pod.pod_id)):
-                return pod
+        for server_id in self.server_ids():
+            pod_id = self.shard(server_id).pod_of(doc_id)
+            if pod_id is not None and pod_id in self.pods:
+                return self.pods[pod_id]
         raise refused()
 
-    def search_servers(self) -> list[SearchServer]:
-        """Return all servers; each looks at the pod before it shows a text."""
-        return [SearchServer(name, self._opener(name)) for name in self.server_ids()]
+    def search_servers(
+        self, vectors_of: Callable[[Reader], WordVectors] | None = None
+    ) -> list[SearchServer]:
+        """Return all servers; each looks at the pod before it shows a text.
 
-    def _opener(self, server_id: ServerId) -> Callable[[Reader], SearchNode]:
+        Parameters
+        ----------
+        vectors_of
+            Gives a reader's own word vectors, and raises for anybody else's; called for each
+            request.
+        """
+        return [SearchServer(name, self._opener(name, vectors_of)) for name in self.server_ids()]
+
+    def read_text(self, server_id: ServerId, doc_id: DocId, reader: Reader) -> str:
+        """Return a text if its pod lets the reader read it now; else raise the one refusal.
+
+        So it does too where the pod cannot be reached or read.
+        """
+        pod_id = self.shard(server_id).pod_of(doc_id)
+        pod = None if pod_id is None else self.pods.get(pod_id)
+        if pod is None:
+            raise refused()
+        try:
+            return self.datastore(pod).read(doc_id, reader)
+        except (AccessDenied, NotFound, StoreError, DataError):
+            raise refused() from None
+
+    def _opener(
+        self, server_id: ServerId, vectors_of: Callable[[Reader], WordVectors] | None
+    ) -> Callable[[Reader], SearchNode]:
         shard = self.shard(server_id)
-        pods = [pod for pod in self.pods.values() if pod.server_id == server_id]
 
         def open_node(reader: Reader) -> SearchNode:
-            def read_text(doc_id: DocId) -> str:
-                for pod in pods:
-                    if doc_id in shard.etags(PodId(pod.pod_id)):
-                        return _read(self.datastore(pod), doc_id, reader)
-                raise refused()
-
             return ShardNode(
-                server_id, lambda: shard.view(reader), read_text, analysis=shard.analysis
+                server_id,
+                lambda: shard.view(reader),
+                lambda doc_id: self.read_text(server_id, doc_id, reader),
+                analysis=shard.analysis,
+                vectors=None if vectors_of is None else lambda: vectors_of(reader),
             )
 
         return open_node
@@ -202,14 +233,6 @@ class PodRegistry:
             lock.touch(mode=0o600)
         with lock_held(lock, exclusive=True):
             yield
-
-
-def _read(store: Datastore, doc_id: DocId, reader: Reader) -> str:
-    """Read a text; where the pod cannot be reached or read now, its document is not shown."""
-    try:
-        return store.read(doc_id, reader)
-    except (StoreError, DataError):
-        raise refused() from None
 
 
 def read_credentials(file: Path) -> SolidCredentials:

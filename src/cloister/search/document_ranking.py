@@ -16,9 +16,9 @@ from cloister.index.entity_scoring import EntityScorer, Ranked, term_weight
 from cloister.index.entity_weights import SUM, EntityStatistics, query_weights
 from cloister.index.postings import TermPostings
 from cloister.index.reader_view import ReaderView
-from cloister.search.node import ScoreRest, SubQuery, TermPart
+from cloister.search.node import Hit, ScoreRest, SubQuery, TermPart
 
-__all__ = ["DocumentRanking", "ScoredDocument", "best_pods"]
+__all__ = ["DocumentRanking", "ScoredDocument", "best_pods", "scored_documents"]
 
 
 class ScoredDocument(NamedTuple):
@@ -39,6 +39,19 @@ def best_pods(view: ReaderView, query: SubQuery, n_pods: int) -> NDArray[np.int3
     return np.array([pod for _, _, pod in listed], np.int32)
 
 
+def scored_documents(view: ReaderView, ranked: Ranked, k: int) -> list[ScoredDocument]:
+    """Return the best k of some ranked documents; of equal scores the id decides."""
+    lengths = view.level("document").lengths
+    listed = [
+        (-score, view.doc_id(number), number)
+        for number, score in zip(ranked.entities.tolist(), ranked.scores.tolist(), strict=True)
+    ]
+    return [
+        ScoredDocument(doc_id, view.pod_id(number), -loss, int(lengths[number]), number)
+        for loss, doc_id, number in sorted(listed)[:k]
+    ]
+
+
 class DocumentRanking:
     """The documents of one view, ranked for one query."""
 
@@ -53,17 +66,12 @@ class DocumentRanking:
         """Return the best k documents; of equal scores the id decides."""
         if k < 1:
             return []
-        ranked = self._ranked(k)
-        listed = [
-            (-score, self.view.doc_id(number), number)
-            for number, score in zip(ranked.entities.tolist(), ranked.scores.tolist(), strict=True)
-        ]
-        return [
-            ScoredDocument(
-                doc_id, self.view.pod_id(number), -loss, int(self.level.lengths[number]), number
-            )
-            for loss, doc_id, number in sorted(listed)[:k]
-        ]
+        return scored_documents(self.view, self._ranked(k), k)
+
+    def explained(self, found: ScoredDocument, hit: Hit) -> Hit:
+        """Return a document's hit with its score taken apart."""
+        parts, rest = self.parts(found)
+        return hit._replace(parts=parts, rest=rest)
 
     def parts(self, found: ScoredDocument) -> tuple[tuple[TermPart, ...], ScoreRest]:
         """Take a score apart; `cloister.search.explanation.added_up` puts it together again."""

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 from cloister.core.ids import DocId, PodId, ServerId
 from cloister.index.entity_statistics import StatisticsTable
 from cloister.index.entity_weights import ModelSettings, SparseModel
+from cloister.search.word_vector_ranking import VectorModel, VectorPart
 
 __all__ = [
     "Hit",
@@ -25,6 +26,8 @@ __all__ = [
     "SummaryRequest",
     "TermPart",
     "TermSummary",
+    "VectorQuery",
+    "VectorScore",
 ]
 
 
@@ -41,12 +44,16 @@ class SummaryRequest(NamedTuple):
     all_terms
         Whether the answer is to hold all terms that the user may read there, and not only those
         named: TF-IDF needs the length of whole vectors.
+    vectors
+        `WordVectors.digest` of the user's vectors, by which the server's mean vector is to be made;
+        empty for none.
     """
 
     terms: tuple[str, ...]
     n_best: int = 0
     with_pairs: bool = False
     all_terms: bool = False
+    vectors: str = ""
 
 
 class Impact(NamedTuple):
@@ -79,7 +86,9 @@ class LevelSummary(NamedTuple):
 class ServerSummary(NamedTuple):
     """What one user may know of one server, for some terms; good until the version changes.
 
-    The version is an opaque number. It stays while nothing changes that this user may read.
+    The version is an opaque number. It stays while nothing changes that this user may read. The
+    mean vector is of all words that this user may read there and has vectors of; empty where there
+    are none, or where it was not asked for.
     """
 
     server_id: ServerId
@@ -89,6 +98,18 @@ class ServerSummary(NamedTuple):
     pods: LevelSummary
     n_terms: int  # different ones on the server; 0 unless asked for pairs
     terms: dict[str, TermSummary]
+    mean_vector: tuple[float, ...] = ()
+
+
+class VectorQuery(NamedTuple):
+    """Asks to rank with the user's word vectors instead of a sparse model.
+
+    The vectors themselves do not travel with the request. The server has them from the user's pod
+    or from whoever runs it for the user, and refuses where its digest is another one.
+    """
+
+    model: VectorModel
+    digest: str
 
 
 class SubQuery(NamedTuple):
@@ -109,6 +130,8 @@ class SubQuery(NamedTuple):
         How many documents.
     explain
         Whether scores come with their parts.
+    vectors
+        With which pods and documents are ranked instead of ``settings`` and statistics.
     """
 
     terms: tuple[str, ...]
@@ -118,6 +141,7 @@ class SubQuery(NamedTuple):
     pod_statistics: StatisticsTable | None = None
     document_statistics: StatisticsTable | None = None
     explain: bool = False
+    vectors: VectorQuery | None = None
 
 
 class TermPart(NamedTuple):
@@ -155,6 +179,26 @@ class ScoreRest(NamedTuple):
     length_factor: float = 1.0
 
 
+class VectorScore(NamedTuple):
+    """What makes a score by word vectors.
+
+    Parameters
+    ----------
+    parts
+        What each word of the query that has a vector adds to the cosine.
+    unknown
+        Words of the query that have none, and count for nothing.
+    cosine, distance
+        Of the query's vector and the document's; which one ranks, the model says.
+    """
+
+    model: VectorModel
+    parts: tuple[VectorPart, ...]
+    unknown: tuple[str, ...]
+    cosine: float
+    distance: float
+
+
 class Hit(NamedTuple):
     """One document of an answer."""
 
@@ -166,6 +210,7 @@ class Hit(NamedTuple):
     length: int = 0
     parts: tuple[TermPart, ...] = ()
     rest: ScoreRest | None = None
+    vector_score: VectorScore | None = None
 
 
 class SubAnswer(NamedTuple):

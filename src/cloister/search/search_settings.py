@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from cloister.core.settings import Settings
 from cloister.index.entity_weights import ModelSettings
 from cloister.search.adaptive_stop import StopSettings
+from cloister.search.word_vector_ranking import VectorModel
 
 __all__ = ["SearchSettings"]
 
@@ -32,6 +33,9 @@ class SearchSettings(Settings):
         How many best documents a server names for each term, where they are needed.
     stop
         When to ask no further server.
+    vector_model
+        Ranks servers, pods and documents by the user's word vectors, in the place of ``model``.
+        ``selection`` is then ``entity`` or ``all``, and there are no statistics.
     """
 
     model: ModelSettings = ModelSettings()
@@ -41,6 +45,7 @@ class SearchSettings(Settings):
     n_pods: int | None = Field(default=None, ge=1)
     n_best: int = Field(default=20, ge=1)
     stop: StopSettings = StopSettings()
+    vector_model: VectorModel | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -50,7 +55,15 @@ class SearchSettings(Settings):
             raise ValueError("merging by CORI needs a selection that gives servers scores")
         if self.selection == "all" and self.n_servers is not None:
             raise ValueError("n_servers needs a selection that ranks servers")
+        if self.vector_model is not None:
+            self._fits_vectors()
         return self
+
+    def _fits_vectors(self) -> None:
+        if self.selection not in ("all", "entity"):
+            raise ValueError("word vectors need the selection all or entity")
+        if self.statistics != "user" or self.stop.form != "never":
+            raise ValueError("word vectors need no statistics and have no adaptive stop")
 
     @property
     def is_vector(self) -> bool:

@@ -7,6 +7,9 @@
    S or until no other can matter (`adaptive_stop`).
 4. Each ranks its pods and their documents with those statistics; answers are merged (`merging`).
 
+With word vectors there are no statistics: servers are ranked by their mean vectors
+(`vector_selection`) and rank with the user's vectors, which each of them must have.
+
 Statistics are those of the moment when the servers were asked for them. Rights are checked by each
 server at each request: what was revoked between two requests is not in the answer, though it may
 still count in the statistics of that one query.
@@ -32,10 +35,15 @@ from cloister.search.explanation import ScoreExplanation, explain
 from cloister.search.known_summaries import KnownSummaries
 from cloister.search.learned_selection import LearnedSelection
 from cloister.search.merging import Merged, merge_by_cori, merge_by_score
-from cloister.search.node import SearchNode, ServerSummary, SubAnswer, SubQuery
+from cloister.search.node import SearchNode, ServerSummary, SubAnswer, SubQuery, VectorQuery
+from cloister.search.search_outcome import SearchOutcome
 from cloister.search.search_settings import SearchSettings
 from cloister.search.selection import ServerScore, rank_servers
 from cloister.search.summary_statistics import user_statistics
+from cloister.search.vector_explanation import VectorExplanation, explain_vectors
+from cloister.search.vector_selection import similar_servers
+from cloister.search.word_vector_ranking import VectorModel
+from cloister.search.word_vector_table import WordVectors
 
 __all__ = ["PublishedLevels", "SearchOutcome", "Searcher"]
 
@@ -47,36 +55,13 @@ class PublishedLevels(Protocol):
         """Return those of documents, of pods, or of servers."""
 
 
-class SearchOutcome(NamedTuple):
-    """What a search found.
-
-    Parameters
-    ----------
-    results
-        Best first.
-    servers_asked
-        For documents, in the order in which they were asked.
-    missing
-        Servers that failed or did not answer in time; the results are made without them.
-    statistics
-        Of documents, with which scores were made; None where each server took its own.
-    explanations
-        One for each result, where asked for.
-    """
-
-    results: tuple[Result, ...]
-    servers_asked: tuple[ServerId, ...] = ()
-    missing: tuple[ServerId, ...] = ()
-    statistics: StatisticsTable | None = None
-    explanations: tuple[ScoreExplanation, ...] = ()
-
-
 class _SearchPlan(NamedTuple):
     """Whom to ask in which order, and with what."""
 
     servers: list[ServerScore]
     outlooks: dict[ServerId, ServerOutlook]
     query: SubQuery
+    missing: tuple[ServerId, ...] = ()
 
 
 class Searcher:
@@ -94,6 +79,8 @@ class Searcher:
         Statistics for ``global``.
     learned
         The selector for ``learned``.
+    vectors
+        The user's, for a ``vector_model``; each server must have the same.
     ask
         How several nodes are asked, and for how long one waits.
     """
@@ -106,6 +93,7 @@ class Searcher:
         *,
         published: PublishedLevels | None = None,
         learned: LearnedSelection | None = None,
+        vectors: WordVectors | None = None,
         ask: Ask = ask_in_turn,
     ) -> None:
         self.settings = settings or SearchSettings()
@@ -117,6 +105,9 @@ class Searcher:
             raise SettingsError("global statistics are not given", where="Searcher.published")
         if self.settings.selection == "learned" and learned is None:
             raise SettingsError("the learned selector is not given", where="Searcher.learned")
+        if self.settings.vector_model is not None and vectors is None:
+            raise SettingsError("the user's vectors are not given", where="Searcher.vectors")
+        self._vectors = vectors
         self._published = published
         self._learned = learned
         self._ask = ask
@@ -139,15 +130,14 @@ class Searcher:
         terms = tuple(self._analysis.terms(query_text))
         if not terms:
             return SearchOutcome(())
-        gathered = self._known.gather(
-            terms,
-            with_pairs=self.settings.model.model == "lm",
-            all_terms=self.settings.is_vector,
-        )
-        plan = self._plan(gathered.summaries, terms, k, explain)
+        model, vectors = self.settings.vector_model, self._vectors
+        if model is not None and vectors is not None:
+            plan = self._vector_plan(terms, k, explain, model, vectors)
+        else:
+            plan = self._plan(terms, k, explain)
         answers, asked, failed = self._answers(plan, k)
         merged = self._merged(answers, plan, k)
-        missing = set(gathered.missing) | failed
+        missing = set(plan.missing) | failed
         return SearchOutcome(
             tuple(_result(one) for one in merged),
             asked,
@@ -156,10 +146,27 @@ class Searcher:
             _explanations(merged) if explain else (),
         )
 
-    def _plan(
-        self, summaries: Sequence[ServerSummary], terms: tuple[str, ...], k: int, explain: bool
+    def _vector_plan(
+        self,
+        terms: tuple[str, ...],
+        k: int,
+        explain: bool,
+        model: VectorModel,
+        vectors: WordVectors,
     ) -> _SearchPlan:
+        settings, asked = self.settings, VectorQuery(model, vectors.digest)
+        query = SubQuery(terms, settings.model, k, settings.n_pods, explain=explain, vectors=asked)
+        if settings.selection == "all":
+            return _SearchPlan([ServerScore(name, 0.0) for name in self._nodes], {}, query)
+        nodes = list(self._nodes.values())
+        found = similar_servers(nodes, self._ask, vectors, terms, model)
+        return _SearchPlan(found.servers[: settings.n_servers], {}, query, found.missing)
+
+    def _plan(self, terms: tuple[str, ...], k: int, explain: bool) -> _SearchPlan:
         settings, different = self.settings, tuple(dict.fromkeys(terms))
+        summaries, missing = self._known.gather(
+            terms, with_pairs=settings.model.model == "lm", all_terms=settings.is_vector
+        )
         own = settings.statistics == "own"
         documents = self._table(summaries, different, "document")
         pods = None if settings.n_pods is None else self._table(summaries, different, "pod")
@@ -174,7 +181,7 @@ class Searcher:
         )
         outlooks = self._outlooks(summaries, terms, documents) if settings.needs_lists else {}
         servers = self._ranked(summaries, terms, outlooks, k)
-        return _SearchPlan(servers[: settings.n_servers], outlooks, query)
+        return _SearchPlan(servers[: settings.n_servers], outlooks, query, missing)
 
     def _table(
         self, summaries: Sequence[ServerSummary], terms: Sequence[str], level: Level
@@ -280,6 +287,6 @@ def _result(one: Merged) -> Result:
     return Result(one.hit.doc_id, one.score, one.hit.pod_id, one.server_id, one.hit.snippet)
 
 
-def _explanations(merged: Sequence[Merged]) -> tuple[ScoreExplanation, ...]:
-    found = (explain(one.hit) for one in merged)
+def _explanations(merged: Sequence[Merged]) -> tuple[ScoreExplanation | VectorExplanation, ...]:
+    found = (explain_vectors(one.hit) or explain(one.hit) for one in merged)
     return tuple(one for one in found if one is not None)

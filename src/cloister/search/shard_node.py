@@ -5,13 +5,18 @@ scores, the order of equal scores, and the version. Texts are asked for one by o
 lie and under the reader's rights; a document whose text is refused is not shown.
 
 Time is not hidden: a question takes the longer, the more the index holds of its terms.
+
+A server that ranks by word vectors has the reader's vectors in its memory. They are made of all
+that the reader may read on any server and tell of it (:mod:`cloister.search.word_vectors`): whoever
+runs the server learns which words the reader reads elsewhere, and which stand together there. Give
+a node vectors only where its keeper may know that. Other readers learn nothing of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Lock
-from typing import Final
+from typing import Final, Protocol
 
 from cloister.core.errors import AccessDenied, NotFound
 from cloister.core.ids import DocId, ServerId
@@ -32,11 +37,19 @@ from cloister.search.node import (
     TermSummary,
 )
 from cloister.search.snippet import snippet
+from cloister.search.vector_document_ranking import VectorDocumentRanking, ViewVectors
+from cloister.search.word_vector_table import WordVectors
 
 __all__ = ["ShardNode"]
 
 ReadText = Callable[[DocId], str]
 KEPT_TABLES: Final = 4  # statistics that TF-IDF's vectors are kept for
+
+
+class _Ranking(Protocol):
+    def best(self, k: int) -> list[ScoredDocument]: ...
+
+    def explained(self, found: ScoredDocument, hit: Hit) -> Hit: ...
 
 
 class ShardNode(SearchNode):
@@ -54,6 +67,10 @@ class ShardNode(SearchNode):
         relied upon.
     analysis
         How the documents were analysed; for snippets.
+    vectors
+        Gives the reader's own word vectors; called for each request that names some. Without it,
+        such requests are refused. For the documents' mean vectors, 8 bytes are kept for each
+        readable document and number of a vector.
     """
 
     def __init__(
@@ -63,6 +80,7 @@ class ShardNode(SearchNode):
         read_text: ReadText | None = None,
         *,
         analysis: TextAnalysis | None = None,
+        vectors: Callable[[], WordVectors] | None = None,
     ) -> None:
         self._server_id = server_id
         self._view = view
@@ -70,6 +88,8 @@ class ShardNode(SearchNode):
         self._analysis = analysis or TextAnalysis()
         self._tables: list[StatisticsTable] = []
         self._lists: ImpactLists | None = None
+        self._vectors = vectors
+        self._kept_vectors: ViewVectors | None = None
         self._lock = Lock()
 
     @property
@@ -92,14 +112,35 @@ class ShardNode(SearchNode):
                 _level_summary(pods, request.with_pairs),
                 int(view.level("server").n_pairs) if request.with_pairs else 0,
                 {term: self._term_summary(view, term, n) for term, n in (others | listed).items()},
+                self._view_vectors(view, request.vectors).mean if request.vectors else (),
             )
 
     def answer(self, query: SubQuery) -> SubAnswer:
         """Return the best documents that the reader may read here."""
         with self._lock:
             view = self._view()
-            ranking = DocumentRanking(view, self._with_known_tables(query))
+            ranking = self._ranking(view, query)
             return SubAnswer(self._server_id, view.version, self._hits(ranking, query))
+
+    def _ranking(self, view: ReaderView, query: SubQuery) -> _Ranking:
+        if query.vectors is None:
+            return DocumentRanking(view, self._with_known_tables(query))
+        known = self._view_vectors(view, query.vectors.digest)
+        return VectorDocumentRanking(known, query, query.vectors.model)
+
+    def _view_vectors(self, view: ReaderView, digest: str) -> ViewVectors:
+        """Return the mean vectors of what may be read now, by the vectors that were asked for."""
+        vectors = None if self._vectors is None else self._vectors()
+        if vectors is None or vectors.digest != digest:
+            raise NotFound(
+                "no word vectors, or others than those asked for",
+                where=self._server_id,
+                remedy="train them, or give the node those that the searcher has",
+            )
+        kept = self._kept_vectors
+        if kept is None or kept.view is not view or kept.vectors.digest != digest:
+            kept = self._kept_vectors = ViewVectors(view, vectors)
+        return kept
 
     def _term_summary(self, view: ReaderView, term: str, n_best: int) -> TermSummary:
         if self._lists is None or self._lists.view is not view:
@@ -112,7 +153,7 @@ class ShardNode(SearchNode):
             self._lists.best(term, n_best),
         )
 
-    def _hits(self, ranking: DocumentRanking, query: SubQuery) -> tuple[Hit, ...]:
+    def _hits(self, ranking: _Ranking, query: SubQuery) -> tuple[Hit, ...]:
         """Go down the ranking until enough documents were found that may be shown."""
         hits: dict[DocId, Hit | None] = {}
         n_wanted = query.k
@@ -128,7 +169,7 @@ class ShardNode(SearchNode):
                 return tuple(hit for hit in hits.values() if hit is not None)
             n_wanted *= 2
 
-    def _hit(self, ranking: DocumentRanking, one: ScoredDocument, query: SubQuery) -> Hit | None:
+    def _hit(self, ranking: _Ranking, one: ScoredDocument, query: SubQuery) -> Hit | None:
         """Return a document as it is shown; None where its text is refused."""
         passage = ""
         if self._read_text is not None:
@@ -137,10 +178,8 @@ class ShardNode(SearchNode):
             except (AccessDenied, NotFound):
                 return None
             passage = snippet(text, query.terms, self._analysis)
-        parts, rest = ranking.parts(one) if query.explain else ((), None)
-        return Hit(
-            one.doc_id, one.pod_id, one.score, passage, "", one.length, parts=parts, rest=rest
-        )
+        hit = Hit(one.doc_id, one.pod_id, one.score, passage, "", one.length)
+        return ranking.explained(one, hit) if query.explain else hit
 
     def _with_known_tables(self, query: SubQuery) -> SubQuery:
         """Put in equal tables that came before: the vectors of TF-IDF were made for them."""

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from cloister.core.kernel import kernel, summing_kernel
 from cloister.index.entity_scoring import Ranked
 from cloister.index.reader_view import EntityView
-from cloister.search.word_vectors import WordVectors
+from cloister.search.word_vector_table import WordVectors
 
-__all__ = ["VECTOR_MODELS", "EntityVectors", "VectorModel", "VectorPart"]
+__all__ = ["VECTOR_MODELS", "EntityVectors", "VectorModel", "VectorPart", "similarities"]
 
 Floats = NDArray[np.float64]
 VectorModel = Literal["w2v-cosine", "w2v-euclidean"]
@@ -82,24 +82,35 @@ class EntityVectors:
 
     def scores(self, terms: Sequence[str], model: VectorModel) -> Floats:
         """Return the score of each entity in `numbers`; all 0 if no word has a vector."""
-        query = self.vectors.mean(sorted(terms, key=str.encode))
-        if not any(term in self.vectors.positions for term in terms):
+        if not self.knows_any(terms):
             return np.zeros(len(self.numbers))
-        scores = np.empty(len(self.numbers))
-        if model == "w2v-cosine":
-            _cosines(self.means, query, scores)
-        else:
-            _inverse_distances(self.means, query, scores)
-        return scores
+        return similarities(self.means, self.vectors.query_mean(terms), model)
 
-    def best(self, terms: Sequence[str], k: int, model: VectorModel) -> Ranked:
+    def knows_any(self, terms: Sequence[str]) -> bool:
+        """Say whether any word of a query has a vector."""
+        return any(term in self.vectors.positions for term in terms)
+
+    def best(
+        self,
+        terms: Sequence[str],
+        k: int,
+        model: VectorModel,
+        among: NDArray[np.bool_] | None = None,
+    ) -> Ranked:
         """Return the best k entities and those equal to the last of them, best first.
 
         None, if no word of the query has a vector.
+
+        Parameters
+        ----------
+        among
+            Which of `numbers` are ranked; all where not given.
         """
-        if k < 1 or not any(term in self.vectors.positions for term in terms):
+        if k < 1 or not self.knows_any(terms):
             return Ranked(np.empty(0, np.int32), np.empty(0))
         numbers, scores = self.numbers, self.scores(terms, model)
+        if among is not None:
+            numbers, scores = numbers[among], scores[among]
         if len(scores) > k:
             floor = np.partition(scores, len(scores) - k)[len(scores) - k]
             kept = np.flatnonzero(scores >= floor)
@@ -111,7 +122,7 @@ class EntityVectors:
         """Take the cosine with one entity apart: the weights of the words add up to it."""
         place = int(np.searchsorted(self.numbers, number))
         known = [term for term in terms if term in self.vectors.positions]
-        query = self.vectors.mean(sorted(known, key=str.encode))
+        query = self.vectors.query_mean(known)
         if place == len(self.numbers) or self.numbers[place] != number or not query.any():
             return ()
         mean = self.means[place]
@@ -120,6 +131,23 @@ class EntityVectors:
             VectorPart(term, float(self.vectors.mean([term]) @ mean) / below if below else 0.0)
             for term in known
         )
+
+
+def similarities(means: Floats, query: Floats, model: VectorModel) -> Floats:
+    """Return the scores of some entities' mean vectors for a query's, as the module says.
+
+    Examples
+    --------
+    >>> means = np.array([[1.0, 0.0], [3.0, 4.0]])
+    >>> similarities(means, np.array([1.0, 0.0]), "w2v-cosine").tolist()
+    [1.0, 0.6]
+    """
+    scores = np.empty(len(means))
+    if model == "w2v-cosine":
+        _cosines(means, query, scores)
+    else:
+        _inverse_distances(means, query, scores)
+    return scores
 
 
 def _means(entities: EntityView, vectors: WordVectors) -> tuple[Floats, Floats]:

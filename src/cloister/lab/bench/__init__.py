@@ -41,6 +41,7 @@ NAMES: Final = (
     "search",
     "search-rights",
     "overlay",
+    "pods",
 )
 
 

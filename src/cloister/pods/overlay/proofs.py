@@ -17,6 +17,7 @@ import hashlib
 import secrets
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pydantic import Field
@@ -24,7 +25,7 @@ from pydantic import Field
 from cloister.core.ids import ServerId
 from cloister.core.settings import Settings
 from cloister.pods.overlay.spent_nonces import SpentNonces
-from cloister.pods.overlay.tokens import TokenVerifier, VerifiedToken, refused, unverified_parts
+from cloister.pods.overlay.tokens import TokenVerifier, VerifiedToken, refused, unverified_part
 
 if TYPE_CHECKING:
     from joserfc.jwk import ECKey, OKPKey
@@ -34,6 +35,7 @@ __all__ = ["Credential", "Proof", "ProofSettings", "ProofVerifier", "ProvenAsker
 PROOF_TYPE: Final = "cloister-request+jwt"
 MAX_PROOF_CHARACTERS: Final = 4_096
 _NONCE_BYTES: Final = 16
+_KEPT_SIGNERS: Final = 1_024
 _ALGORITHMS: Final = {"Ed25519": "Ed25519", "P-256": "ES256"}
 _PUBLIC_FIELDS: Final = {"kty", "crv", "x", "y", "kid", "alg", "use", "key_ops"}
 
@@ -182,23 +184,43 @@ class ProofVerifier:
         """Return the claims of a proof that the key with this thumbprint signed."""
         from joserfc import jwt
         from joserfc.errors import JoseError
-        from joserfc.jwk import ECKey, OKPKey
 
         if len(proof) > MAX_PROOF_CHARACTERS or not proof.isascii():
             raise refused()
-        header, _ = unverified_parts(proof)
-        public, algorithm = header.get("jwk"), header.get("alg")
-        if header.get("typ") != PROOF_TYPE or not isinstance(public, dict):
-            raise refused()
-        if set(public) - _PUBLIC_FIELDS or algorithm != _ALGORITHMS.get(str(public.get("crv"))):
+        signer = _signer(proof.partition(".")[0])
+        if signer.thumbprint != thumbprint:
             raise refused()
         try:
-            key = (OKPKey if algorithm == "Ed25519" else ECKey).import_key(public)
-            if key.thumbprint() != thumbprint:
-                raise refused()
-            return dict(jwt.decode(proof, key, algorithms=[str(algorithm)]).claims)
-        except (JoseError, ValueError, TypeError, KeyError):
+            return dict(jwt.decode(proof, signer.key, algorithms=[signer.algorithm]).claims)
+        except (JoseError, ValueError, TypeError, KeyError, RecursionError):
             raise refused() from None
+
+
+class _Signer(NamedTuple):
+    """The key that a proof's header names."""
+
+    key: OKPKey | ECKey
+    algorithm: str
+    thumbprint: str
+
+
+@lru_cache(maxsize=_KEPT_SIGNERS)
+def _signer(header_text: str) -> _Signer:
+    """Read the first part of a proof, which is the same in all proofs of a credential."""
+    from joserfc.errors import JoseError
+    from joserfc.jwk import ECKey, OKPKey
+
+    header = unverified_part(header_text)
+    public, algorithm = header.get("jwk"), header.get("alg")
+    if header.get("typ") != PROOF_TYPE or not isinstance(public, dict):
+        raise refused()
+    if set(public) - _PUBLIC_FIELDS or algorithm != _ALGORITHMS.get(str(public.get("crv"))):
+        raise refused()
+    try:
+        key = (OKPKey if algorithm == "Ed25519" else ECKey).import_key(public)
+        return _Signer(key, str(algorithm), key.thumbprint())
+    except (JoseError, ValueError, TypeError, KeyError):
+        raise refused() from None
 
 
 def _hashed(content: bytes) -> str:

@@ -78,6 +78,8 @@ def _truth(value: Any) -> bool:
 
 
 def _integer(value: Any) -> int:
+    if type(value) is int and -MAX_INTEGER <= value <= MAX_INTEGER:
+        return value  # nearly always; what follows asks abstract classes, which is slow
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise DataError("not an integer", where=_WHERE)
     if abs(int(value)) > MAX_INTEGER:
@@ -86,6 +88,8 @@ def _integer(value: Any) -> int:
 
 
 def _number(value: Any) -> float:
+    if type(value) is float and math.isfinite(value):
+        return value
     if isinstance(value, bool) or not isinstance(value, Real):
         raise DataError("not a number", where=_WHERE)
     try:
@@ -152,19 +156,19 @@ def _class(kind: type[Any]) -> Codec:
     else:
         raise SettingsError(f"{kind.__name__} cannot be part of a message", where=_WHERE)
     inner = [codec_of(hints[name]) for name in names]
+    writing = [(name, codec.encode) for name, codec in zip(names, inner, strict=True)]
+    reading = [codec.decode for codec in inner]
 
     def encode(value: Any) -> list[Any]:
         if not isinstance(value, kind):
             raise DataError(f"not a {kind.__name__}", where=_WHERE)
-        return [
-            codec.encode(getattr(value, name)) for codec, name in zip(inner, names, strict=True)
-        ]
+        return [write(getattr(value, name)) for name, write in writing]
 
     def decode(value: Any) -> Any:
         fields = _list(value)
-        if len(fields) != len(inner):
+        if len(fields) != len(reading):
             raise DataError(f"not a {kind.__name__}", where=_WHERE)
-        return kind(*(codec.decode(one) for codec, one in zip(inner, fields, strict=True)))
+        return kind(*[read(one) for read, one in zip(reading, fields, strict=True)])
 
     return Codec(encode, decode)
 

@@ -42,6 +42,7 @@ __all__ = [
     "TrustedIssuer",
     "VerifiedToken",
     "refused",
+    "unverified_part",
     "unverified_parts",
 ]
 
@@ -240,16 +241,18 @@ def unverified_parts(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
     parts = token.split(".")
     if len(parts) != 3:
         raise refused()
+    return unverified_part(parts[0]), unverified_part(parts[1])
+
+
+def unverified_part(text: str) -> dict[str, Any]:
+    """Read one part of a token, of which nothing is known."""
     try:
-        header, claims = (
-            json.loads(base64.b64decode(part + "=" * (-len(part) % 4), b"-_", validate=True))
-            for part in parts[:2]
-        )
+        part = json.loads(base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True))
     except (ValueError, binascii.Error, RecursionError):
         raise refused() from None
-    if not isinstance(header, dict) or not isinstance(claims, dict):
+    if not isinstance(part, dict):
         raise refused()
-    return header, claims
+    return part
 
 
 def _text(claims: Mapping[str, Any], name: str) -> str:

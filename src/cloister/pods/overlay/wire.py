@@ -115,9 +115,7 @@ def _known(kind: object, kinds: dict[str, type[Any]]) -> type[Any]:
 
 
 def _dumped(fields: list[Any], max_bytes: int) -> bytes:
-    content = json.dumps(
-        fields, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    ).encode()
+    content = _ENCODER.encode(fields).encode()
     if len(content) > max_bytes:
         raise DataError(
             f"{len(content)} bytes, of {max_bytes} allowed", where=_WHERE, remedy="ask for less"
@@ -130,9 +128,7 @@ def _loaded(content: bytes, max_bytes: int, *, n_fields: int) -> list[Any]:
     if len(content) > max_bytes:
         raise DataError(f"more than {max_bytes} bytes", where=_WHERE)
     try:
-        fields = json.loads(
-            content.decode("utf-8"), parse_constant=_no_constant, object_pairs_hook=_unique
-        )
+        fields = _DECODER.decode(content.decode("utf-8"))
     except (ValueError, RecursionError):  # of the parser: not UTF-8, not JSON, or nested too deep
         raise DataError("not a message", where=_WHERE) from None
     if not isinstance(fields, list) or not fields or type(fields[0]) is not int:
@@ -157,3 +153,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         raise ValueError("a name comes twice")
     return found
+
+
+# Made once: making them takes as long as a short message.
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+_DECODER: Final = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_unique)

@@ -1,0 +1,38 @@
+"""What a search across servers found."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cloister.core.ids import ServerId
+from cloister.core.records import Result
+from cloister.index.entity_statistics import StatisticsTable
+from cloister.search.explanation import ScoreExplanation
+from cloister.search.vector_explanation import VectorExplanation
+
+__all__ = ["SearchOutcome"]
+
+
+class SearchOutcome(NamedTuple):
+    """What a search found.
+
+    Parameters
+    ----------
+    results
+        Best first.
+    servers_asked
+        For documents, in the order in which they were asked.
+    missing
+        Servers that failed or did not answer in time; the results are made without them.
+    statistics
+        Of documents, with which scores were made; None where each server took its
+        own, and with word vectors, which need none.
+    explanations
+        One for each result, where asked for.
+    """
+
+    results: tuple[Result, ...]
+    servers_asked: tuple[ServerId, ...] = ()
+    missing: tuple[ServerId, ...] = ()
+    statistics: StatisticsTable | None = None
+    explanations: tuple[ScoreExplanation | VectorExplanation, ...] = ()
