@@ -148,7 +148,7 @@ def test_of_pure_mechanisms_nearly_the_whole_epsilon_is_shown(
 @pytest.mark.parametrize("kind", MECHANISMS)
 def test_noise_as_real_clients_draw_it_is_audited_too(kind: type[MechanismAudit]) -> None:
     subject = kind(epsilon=3.0, secure_noise=True)
-    found = audit(subject, AuditSettings(n_trials=3000))
+    found = audit(subject, AuditSettings(n_trials=20_000))
     assert 0.1 < found.lower_bound <= found.ledger_epsilon
     assert not subject.releases()[0].simulated
 
