@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -27,6 +27,7 @@ from cloister.pods.acl_turtle import MAX_TURTLE_BYTES, read_acl, read_groups, wr
 from cloister.pods.datastore import Resource, checked_read, refused, rights_tag
 from cloister.pods.document_text import MAX_DOCUMENT_BYTES, media_type_of, text_of
 from cloister.pods.pod_files import PodFiles, checked_name
+from cloister.pods.ruled_pod import RuledPod
 from cloister.pods.web_access_control import (
     AccessControlList,
     AccessRules,
@@ -47,7 +48,7 @@ DESCRIPTION: Final = ".pod.json"
 MAX_DESCRIPTION_BYTES: Final = 10_000
 
 
-class FolderPod:
+class FolderPod(RuledPod):
     """A folder of text files that belongs to somebody.
 
     Parameters
@@ -180,36 +181,6 @@ class FolderPod:
             if name is None or not self._files.delete(name):
                 raise refused()
             self._files.delete(name + ACL_ENDING)
-
-    def set_rights(self, doc_id: DocId, rights: Rights) -> None:
-        """Let just these read a document; who may write or control it stays as it is."""
-        self._change_rules(doc_id, lambda rules: rules.with_readers(rights))
-
-    def grant(
-        self,
-        doc_id: DocId,
-        *agents: AgentId,
-        groups: Iterable[GroupId] = (),
-        public: bool = False,
-    ) -> None:
-        """Let more agents and groups, or everybody, read a document."""
-        named = frozenset(groups)
-        self._change_rules(
-            doc_id, lambda rules: rules.granting(agents, groups=named, public=public)
-        )
-
-    def revoke(
-        self,
-        doc_id: DocId,
-        *agents: AgentId,
-        groups: Iterable[GroupId] = (),
-        public: bool = False,
-    ) -> None:
-        """Let some agents and groups, or everybody, no longer read a document."""
-        named = frozenset(groups)
-        self._change_rules(
-            doc_id, lambda rules: rules.revoking(agents, groups=named, public=public)
-        )
 
     def _change_rules(self, doc_id: DocId, change: Callable[[AccessRules], AccessRules]) -> None:
         name = self._name(doc_id)

@@ -13,11 +13,12 @@ from typing import Final
 from urllib.parse import quote, unquote
 
 from cloister.core.errors import AccessDenied, Conflict, DataError, SettingsError
-from cloister.core.ids import MAX_ID_LENGTH, AgentId, DocId, GroupId, PodId, checked_id
+from cloister.core.ids import MAX_ID_LENGTH, AgentId, DocId, PodId, checked_id
 from cloister.core.rights import NOBODY, Reader, Rights
 from cloister.pods.datastore import Resource, checked_read, refused, rights_tag
 from cloister.pods.document_text import MEDIA_TYPES, media_type_of, text_of
 from cloister.pods.pod_files import checked_name
+from cloister.pods.ruled_pod import RuledPod
 from cloister.pods.solid_access import AccessMoment, SolidAccess
 from cloister.pods.solid_client import SolidClient
 from cloister.pods.solid_http import checked_address
@@ -31,7 +32,7 @@ N_TRIES: Final = 4  # to change a list that others are just changing
 N_THREADS: Final = 4  # that ask one server at a time
 
 
-class SolidPod:
+class SolidPod(RuledPod):
     """A pod on a Solid server. A document's id is its address.
 
     Parameters
@@ -136,39 +137,6 @@ class SolidPod:
         if not self._holds(doc_id):
             raise refused()
         self._client.delete(doc_id)
-
-    def set_rights(self, doc_id: DocId, rights: Rights) -> None:
-        """Let just these read a document; who may write or control it stays as it is.
-
-        Without Read for whom the client acts for, the document can no longer be indexed.
-        """
-        self._change_rules(doc_id, lambda rules: rules.with_readers(rights))
-
-    def grant(
-        self,
-        doc_id: DocId,
-        *agents: AgentId,
-        groups: Iterable[GroupId] = (),
-        public: bool = False,
-    ) -> None:
-        """Let more agents and groups, or everybody, read a document."""
-        named = frozenset(groups)
-        self._change_rules(
-            doc_id, lambda rules: rules.granting(agents, groups=named, public=public)
-        )
-
-    def revoke(
-        self,
-        doc_id: DocId,
-        *agents: AgentId,
-        groups: Iterable[GroupId] = (),
-        public: bool = False,
-    ) -> None:
-        """Let some agents and groups, or everybody, no longer read a document."""
-        named = frozenset(groups)
-        self._change_rules(
-            doc_id, lambda rules: rules.revoking(agents, groups=named, public=public)
-        )
 
     def _create(self, address: str, media_type: str) -> bool:
         """Make an empty document; say whether there was none."""
