@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from cloister.core.rights import Reader, Rights
+from cloister.index.entity_view import Level
 from cloister.index.entity_weights import ModelSettings
-from cloister.index.reader_view import Level
 
 
 class Entry(NamedTuple):

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from cloister.core.rights import NOBODY, Reader, Rights
 from cloister.index.entity_scoring import term_weight
 from cloister.index.entity_statistics import StatisticsTable, added_statistics
+from cloister.index.entity_view import LEVELS
 from cloister.index.entity_weights import SPARSE_MODELS, ModelSettings, query_weights
 from cloister.index.postings import Postings
-from cloister.index.reader_view import LEVELS, ReaderView
+from cloister.index.reader_view import ReaderView
 from cloister.index.snapshot import Segment, Snapshot
 from cloister.index.term_counts import count_terms
 

@@ -25,10 +25,11 @@ from hypothesis.stateful import (
 from cloister.core.ids import AgentId, DocId, GroupId, PodId, ServerId
 from cloister.core.rights import STRANGER, Reader, Rights
 from cloister.index.analysis import TextAnalysis
+from cloister.index.entity_view import LEVELS, Level
 from cloister.index.entity_weights import SPARSE_MODELS, ModelSettings
 from cloister.index.merge_policy import MergePolicy
 from cloister.index.postings import Postings
-from cloister.index.reader_view import LEVELS, Level, ReaderView
+from cloister.index.reader_view import ReaderView
 from cloister.index.shard import IndexedDocument, Shard
 from cloister.index.shard_settings import ShardSettings
 from cloister.index.snapshot import Segment, Snapshot

@@ -16,9 +16,10 @@ from cloister.core.ids import AgentId, DocId, PodId, ServerId
 from cloister.core.rights import Reader, Rights
 from cloister.index.analysis import TextAnalysis
 from cloister.index.entity_statistics import StatisticsTable
+from cloister.index.entity_view import Level
 from cloister.index.entity_weights import ModelSettings
 from cloister.index.postings import Postings
-from cloister.index.reader_view import Level, ReaderView
+from cloister.index.reader_view import ReaderView
 from cloister.index.snapshot import Segment, Snapshot
 from cloister.index.term_counts import count_terms
 from cloister.search.shard_node import ShardNode

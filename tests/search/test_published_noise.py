@@ -13,7 +13,7 @@ from scipy import stats
 
 from cloister.core.errors import BudgetExceeded, SettingsError
 from cloister.core.ids import ServerId
-from cloister.index.reader_view import LEVELS
+from cloister.index.entity_view import LEVELS
 from cloister.index.term_counts import count_terms
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.ledger.limits import Limit

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from cloister.core.errors import SettingsError
 from cloister.core.ids import ServerId
 from cloister.index.entity_statistics import StatisticsTable
+from cloister.index.entity_view import Level
 from cloister.index.entity_weights import SPARSE_MODELS, ModelSettings
-from cloister.index.reader_view import Level
 from cloister.search.adaptive_stop import StopSettings
 from cloister.search.asking import NodeAnswers, ask_in_turn
 from cloister.search.explanation import added_up

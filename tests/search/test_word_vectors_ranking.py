@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from cloister.core.ids import AgentId, DocId, PodId
 from cloister.core.rights import NOBODY, Reader, Rights
+from cloister.index.entity_view import LEVELS, EntityView, Level
 from cloister.index.postings import Postings
-from cloister.index.reader_view import LEVELS, EntityView, Level, ReaderView
+from cloister.index.reader_view import ReaderView
 from cloister.index.snapshot import Segment, Snapshot
 from cloister.index.term_counts import count_terms
 from cloister.search.word_vector_ranking import VECTOR_MODELS, EntityVectors, VectorModel

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from cloister.adversary.guesses import Guesses, count_guesses, guess_by_score
 from cloister.core.errors import DataError
-from cloister.index.reader_view import Level
+from cloister.index.entity_view import Level
 from cloister.index.term_counts import TermCounts
 from cloister.search.published_statistics import (
     PublishedStatistics,

@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 from cloister.core.errors import AccessDenied
 from cloister.core.ids import DocId, PodId
 from cloister.core.rights import Reader
-from cloister.index.entity_view import LEVELS, EntityView, Level
+from cloister.index.entity_view import EntityView, Level
 from cloister.index.postings import TermMajor, TermPostings
 from cloister.index.segment_merging import LivePostings, live_term_major
 from cloister.index.snapshot import Snapshot
 
-__all__ = ["LEVELS", "EntityView", "Level", "ReaderView"]
+__all__ = ["ReaderView"]
 
 Floats = NDArray[np.float64]
 CACHE_BYTES: Final = 64_000_000  # of lists that a view keeps

@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Final
 
 import cloister
-from cloister.core.errors import Damaged, DataError, NotFound, StoreError
-from cloister.core.file_errors import explained
+from cloister.core.errors import Damaged, DataError
+from cloister.core.file_errors import explained, writing
 from cloister.rank.forest import Forest
-from cloister.store.incoming import incoming_file, sync_folder
+from cloister.store.incoming import replace_file
 
 __all__ = ["load_forest", "save_forest"]
 
@@ -37,23 +36,8 @@ def save_forest(forest: Forest, path: str | Path) -> None:
     }
     content = f"{json.dumps(about, sort_keys=True)}\n{forest.text}".encode()
     digest = hashlib.sha256(content).hexdigest()
-    try:
-        with incoming_file(path.parent) as incoming:
-            incoming.stream.write(f"{_FIRST}{digest}\n".encode() + content)
-            incoming.stream.flush()
-            os.fsync(incoming.stream.fileno())
-            incoming.path.replace(path)
-            sync_folder(path.parent)
-    except FileNotFoundError:
-        raise NotFound(
-            "no such folder", where=str(path.parent), remedy="make the folder first"
-        ) from None
-    except OSError as error:
-        raise StoreError(
-            f"cannot be written: {error.strerror or error}",
-            where=str(path),
-            remedy="check the folder, who may write there, and its free space",
-        ) from error
+    with writing(path):
+        replace_file(path, f"{_FIRST}{digest}\n".encode() + content)
 
 
 def load_forest(path: str | Path) -> Forest:

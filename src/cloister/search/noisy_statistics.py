@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from cloister.core.settings import Settings
-from cloister.index.reader_view import Level
+from cloister.index.entity_view import Level
 from cloister.privacy.accounting import composed_epsilon, losses_of
 from cloister.privacy.calibration import noise_multiplier
 from cloister.privacy.ledger.entry import Receipt

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from cloister.core.errors import DataError, SettingsError
 from cloister.core.ids import ServerId
 from cloister.index.entity_statistics import StatisticsTable
-from cloister.index.reader_view import LEVELS, Level
+from cloister.index.entity_view import LEVELS, Level
 from cloister.index.snapshot import Snapshot
 from cloister.index.term_counts import TermCounts
 from cloister.privacy.ledger.entry import Receipt

@@ -26,8 +26,8 @@ from cloister.core.ids import ServerId
 from cloister.core.records import Result
 from cloister.index.analysis import TextAnalysis
 from cloister.index.entity_statistics import StatisticsTable
+from cloister.index.entity_view import Level
 from cloister.index.entity_weights import EntityStatistics, query_weights
-from cloister.index.reader_view import Level
 from cloister.search.adaptive_stop import can_stop
 from cloister.search.asking import Ask, ask_in_turn
 from cloister.search.best_impact import ServerOutlook, rank_by_best_impact, server_outlooks

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cloister.index.entity_statistics import StatisticsTable, added_statistics
-from cloister.index.reader_view import Level
+from cloister.index.entity_view import Level
 from cloister.search.node import ServerSummary
 
 __all__ = ["server_table", "user_statistics"]

@@ -11,7 +11,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from cloister.index.reader_view import Level, ReaderView
+from cloister.index.entity_view import Level
+from cloister.index.reader_view import ReaderView
 from cloister.search.document_ranking import ScoredDocument, scored_documents
 from cloister.search.node import Hit, SubQuery, VectorScore
 from cloister.search.word_vector_ranking import EntityVectors, VectorModel

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from cloister.core.kernel import kernel, summing_kernel
 from cloister.index.entity_scoring import Ranked
-from cloister.index.reader_view import EntityView
+from cloister.index.entity_view import EntityView
 from cloister.search.word_vector_table import WordVectors
 
 __all__ = ["VECTOR_MODELS", "EntityVectors", "VectorModel", "VectorPart", "similarities"]
