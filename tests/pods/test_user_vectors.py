@@ -27,7 +27,11 @@ from cloister.pods.user_vectors import (
 )
 from cloister.pods.web_access_control import AccessRules, Authorization, Mode
 from cloister.search.node import SubQuery, VectorQuery
-from cloister.search.word_vectors import TuningSettings, WordVectors, WordVectorSettings
+from cloister.search.word_vector_table import WordVectors
+from cloister.search.word_vectors import (
+    TuningSettings,
+    WordVectorSettings,
+)
 
 ANN, BOB, EVE = (Reader(AgentId(name)) for name in ("ann", "bob", "eve"))
 SMALL = WordVectorSettings(size=8, epochs=2, min_count=1)

@@ -16,8 +16,11 @@ from cloister.search.adaptive_stop import StopSettings
 from cloister.search.asking import NodeAnswers, ask_in_turn
 from cloister.search.explanation import added_up
 from cloister.search.node import ServerSummary, SubAnswer, SubQuery, SummaryRequest
+from cloister.search.search_outcome import SearchOutcome
 from cloister.search.search_settings import SearchSettings
-from cloister.search.searcher import Searcher, SearchOutcome
+from cloister.search.searcher import (
+    Searcher,
+)
 from cloister.search.selection import rank_servers
 from search.small_world import (
     ANALYSIS,

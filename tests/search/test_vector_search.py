@@ -21,7 +21,7 @@ from cloister.search.searcher import Searcher
 from cloister.search.shard_node import ShardNode
 from cloister.search.vector_selection import similar_servers
 from cloister.search.word_vector_ranking import VECTOR_MODELS, VectorModel
-from cloister.search.word_vectors import WordVectors
+from cloister.search.word_vector_table import WordVectors
 from search.small_world import (
     ALICE,
     ANALYSIS,

@@ -17,11 +17,11 @@ from cloister.core.random import stream
 from cloister.core.rights import STRANGER, Reader
 from cloister.data.worlds.clinic import ClinicSettings, ClinicWorld
 from cloister.index.analysis import TextAnalysis
+from cloister.search.word_vector_table import WordVectors
 from cloister.search.word_vectors import (
     TUNING_FORMS,
     TuningForm,
     TuningSettings,
-    WordVectors,
     WordVectorSettings,
     corpus_digest,
     fine_tune,

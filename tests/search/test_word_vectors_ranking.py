@@ -17,7 +17,7 @@ from cloister.index.reader_view import ReaderView
 from cloister.index.snapshot import Segment, Snapshot
 from cloister.index.term_counts import count_terms
 from cloister.search.word_vector_ranking import VECTOR_MODELS, EntityVectors, VectorModel
-from cloister.search.word_vectors import WordVectors
+from cloister.search.word_vector_table import WordVectors
 
 ANN = Reader(AgentId("ann"))
 KNOWN = ["cough", "fever", "rash", "knee", "burn", "vein"]

@@ -20,10 +20,13 @@ from cloister.search.published_statistics import (
     contents_of,
     threshold_statistics,
 )
+from cloister.search.search_outcome import SearchOutcome
 from cloister.search.search_settings import SearchSettings
-from cloister.search.searcher import Searcher, SearchOutcome
+from cloister.search.searcher import (
+    Searcher,
+)
 from cloister.search.word_vector_ranking import VECTOR_MODELS
-from cloister.search.word_vectors import WordVectors
+from cloister.search.word_vector_table import WordVectors
 
 __all__ = ["search_home"]
 

@@ -111,7 +111,11 @@ def train(
     from cloister.core.ids import AgentId, GroupId, checked_id
     from cloister.core.rights import Reader
     from cloister.pods import user_vectors
-    from cloister.search.word_vectors import TuningSettings, WordVectors, WordVectorSettings
+    from cloister.search.word_vector_table import WordVectors
+    from cloister.search.word_vectors import (
+        TuningSettings,
+        WordVectorSettings,
+    )
 
     agent = AgentId(checked_id(user))
     reader = Reader(agent, frozenset(GroupId(name) for name in group or []))

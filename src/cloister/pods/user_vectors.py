@@ -29,9 +29,9 @@ from cloister.pods.folder_pod import FolderPod
 from cloister.pods.pod_files import PodFiles
 from cloister.pods.registry import PodRegistry, RegisteredPod
 from cloister.pods.web_access_control import AccessRules, Mode
+from cloister.search.word_vector_table import WordVectors
 from cloister.search.word_vectors import (
     TuningSettings,
-    WordVectors,
     WordVectorSettings,
     fine_tune,
     rights_of_vectors,

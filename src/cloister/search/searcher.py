@@ -45,7 +45,7 @@ from cloister.search.vector_selection import similar_servers
 from cloister.search.word_vector_ranking import VectorModel
 from cloister.search.word_vector_table import WordVectors
 
-__all__ = ["PublishedLevels", "SearchOutcome", "Searcher"]
+__all__ = ["PublishedLevels", "Searcher"]
 
 
 class PublishedLevels(Protocol):

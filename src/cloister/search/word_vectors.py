@@ -51,7 +51,6 @@ __all__ = [
     "TuningForm",
     "TuningSettings",
     "WordVectorSettings",
-    "WordVectors",
     "corpus_digest",
     "fine_tune",
     "rights_of_vectors",

@@ -46,8 +46,11 @@ from cloister.pods.search_server import SearchServer
 from cloister.privacy.identity import Directory, SigningIdentity
 from cloister.privacy.private_file import read_private_file, write_private_file
 from cloister.search.node import SearchNode
+from cloister.search.search_outcome import SearchOutcome
 from cloister.search.search_settings import SearchSettings
-from cloister.search.searcher import Searcher, SearchOutcome
+from cloister.search.searcher import (
+    Searcher,
+)
 from cloister.search.shard_node import ShardNode
 
 __all__ = ["OverlaySize", "find_broker", "measure", "run", "serve_nodes"]

@@ -42,11 +42,11 @@ from cloister.index.term_counts import count_terms
 from cloister.measure.ndcg import ndcg
 from cloister.measure.ranked import RankedLabels
 from cloister.search.word_vector_ranking import EntityVectors, VectorModel
+from cloister.search.word_vector_table import WordVectors
 from cloister.search.word_vectors import (
     TUNING_FORMS,
     TuningForm,
     TuningSettings,
-    WordVectors,
     WordVectorSettings,
     fine_tune,
     train_base,

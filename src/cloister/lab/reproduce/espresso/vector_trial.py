@@ -25,10 +25,10 @@ from cloister.lab.reproduce.study import Figures
 from cloister.lab.simulation.run import Advance
 from cloister.lab.simulation.run_files import write_aside
 from cloister.search.word_vector_ranking import EntityVectors, VectorModel
+from cloister.search.word_vector_table import WordVectors
 from cloister.search.word_vectors import (
     TuningForm,
     TuningSettings,
-    WordVectors,
     WordVectorSettings,
     fine_tune,
     train_base,
