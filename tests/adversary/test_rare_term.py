@@ -23,17 +23,15 @@ from cloister.core.ids import ServerId
 from cloister.core.random import stream
 from cloister.index.term_counts import count_terms
 from cloister.privacy.mechanisms.aes_noise import SeededWords
-from cloister.search.noisy_statistics import (
-    NoisyStatisticsSettings,
-    noisy_statistics,
-    planned_statistics,
-)
+from cloister.search.noisy_statistics import noisy_statistics
+from cloister.search.noisy_statistics_settings import NoisyStatisticsSettings
+from cloister.search.planned_statistics import planned_statistics
 from cloister.search.published_statistics import (
     PublishedStatistics,
-    ServerContents,
     exact_statistics,
     threshold_statistics,
 )
+from cloister.search.server_contents import ServerContents
 
 N_PODS, N_OWN, THRESHOLD = 60, 5, 4
 

@@ -15,9 +15,12 @@ import pytest
 
 from app.outcome import Run
 from cloister.core.errors import AccessDenied, CloisterError, Damaged, DataError
+from cloister.core.ids import AgentId, DocId, PodId, ServerId
 from cloister.core.random import stream
+from cloister.core.rights import Rights
 from cloister.data.beir import open_beir
 from cloister.index.analysis import TextAnalysis
+from cloister.index.shard import IndexedDocument, Shard
 from cloister.index.term_counts import count_terms
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.ledger.limits import Limit
@@ -471,6 +474,39 @@ def test_no_force_replaces_a_key(call: Run, home: Home) -> None:
     assert refused.code == 1
     assert "no sketch" in refused.json["error"]
     assert Path(home.key).read_bytes() == before
+
+
+def test_no_force_replaces_a_file_of_a_search_index(call: Run, home: Home) -> None:
+    folder = home.folder / "index"
+    with Shard.open(folder, server_id=ServerId("clinic")) as shard:
+        shard.add([IndexedDocument(DocId("d1"), PodId("p1"), "cough", Rights(AgentId("ann")))])
+        shard.commit()
+    files = [path for path in folder.iterdir() if path.is_file() and path.name != "LOCK"]
+    assert len(files) == 2  # a segment, and the commit that names it
+    for file in files:
+        before = file.read_bytes()
+        build = ("sketch", "build", home.collection, "--key", home.key, "--out", str(file))
+        for given in (build, home.release(str(file), "--unrecorded")):
+            refused = call(*given, "--force", "--json")
+            assert refused.code == 1
+            assert "no sketch" in refused.json["error"]
+        assert file.read_bytes() == before
+
+
+def test_force_replaces_a_sketch_whose_arrays_are_damaged_and_no_file_that_is_cut_off(
+    call: Run, home: Home
+) -> None:
+    sketch = Path(home.built(call))
+    content = sketch.read_bytes()
+    build = ("sketch", "build", home.collection, "--key", home.key, "--out", str(sketch), "--force")
+    sketch.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    assert call(*build).code == 0
+    assert sketch.read_bytes() == content
+    sketch.write_bytes(content[:-1])  # what it is, is not read from such a file
+    refused = call(*build, "--json")
+    assert refused.code == 1
+    assert "remove the file" in refused.json["remedy"]
+    assert sketch.read_bytes() == content[:-1]
 
 
 def test_an_existing_file_is_replaced_by_force_only(call: Run, home: Home) -> None:

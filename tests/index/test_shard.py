@@ -288,7 +288,7 @@ def test_views_are_kept_and_few(tmp_path: Path) -> None:
         nurse = Reader(AgentId("alice"), frozenset({GroupId("nurses")}))
         assert shard.view(nurse) is not first
         shard.view(BOB)
-        assert len(shard._views) == 2
+        assert len(shard._last._views) == 2
         assert shard.view(ALICE) is not first
         before = shard.view(BOB)
         shard.add([document("a", "cough")])

@@ -42,7 +42,7 @@ def assert_whole(folder: Path, at_least: int, at_most: int) -> int:
         wanted = {name: Counter(terms(text)) for name, text in state_at(version).items()}
         assert contents(shard) == wanted
         write_next(shard)
-        named = {state.stored.name for state in shard._last.segments}
+        named = {state.stored.name for state in shard._last.known.segments}
         assert {path.name for path in folder.glob("segment-*")} == named
         assert not list((folder / ".incoming").iterdir())
         return version

@@ -188,7 +188,7 @@ class ShardMachine(RuleBasedStateMachine):
             self.pending = dict(self.committed)
 
     def check_files(self, then: str) -> None:
-        states = self.shard._last.segments
+        states = self.shard._last.known.segments
         named = {state.stored.name for state in states}
         found = {path.name for path in (self.folder / "shard").glob("segment-*")}
         assert named <= found

@@ -11,7 +11,8 @@ import pytest
 from cloister.core.errors import MissingDependency
 from cloister.core.ids import ServerId
 from cloister.lab.bench import Figures, overlay, select
-from cloister.lab.bench.overlay import OverlaySize, find_broker, measure
+from cloister.lab.bench.nats_federation import child_process, find_broker
+from cloister.lab.bench.overlay import OverlaySize, measure
 from cloister.pods.search_server import SearchServer
 
 SIZE = OverlaySize(n_servers=3, n_pods=10, n_searches=15, n_processes=1)
@@ -76,7 +77,7 @@ def test_a_process_is_ended_when_something_goes_wrong() -> None:
     children = []
 
     def fail() -> None:
-        with overlay._child([sys.executable, "-c", "import time; time.sleep(60)"]) as child:
+        with child_process([sys.executable, "-c", "import time; time.sleep(60)"]) as child:
             children.append(child)
             assert child.poll() is None
             raise ZeroDivisionError

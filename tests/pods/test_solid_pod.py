@@ -124,3 +124,67 @@ def test_a_list_that_may_not_be_seen_is_not_taken_for_none() -> None:
     found = pod.resource(doc_id)
     assert found is not None
     assert found.rights.public
+
+
+class OneDocument:
+    """A server on which the client controls one document, and nothing else."""
+
+    def __init__(self) -> None:
+        self.lists: dict[str, str] = {}
+        self.there = {ROOT + "a.txt"}
+        self.changed: list[str] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        url, method = str(request.url), request.method
+        if url.endswith(".acl"):
+            if url.removesuffix(".acl") not in self.there:
+                return httpx.Response(403)
+            if method == "PUT":
+                self.changed.append(url)
+                self.lists[url] = request.content.decode()
+                return httpx.Response(205)
+            if url not in self.lists:
+                return httpx.Response(404)
+            return httpx.Response(200, text=self.lists[url], headers={"etag": '"1"'})
+        known = url in self.there
+        headers = {"link": f"<{url}.acl>; rel=acl", "content-type": "text/plain"}
+        return httpx.Response(200 if known else 403, headers=headers if known else {})
+
+
+ANN_AND_BOB = f"""@prefix acl: <http://www.w3.org/ns/auth/acl#>.
+<#r> a acl:Authorization; acl:agent <{OWNER}>, <x:bob>; acl:accessTo <{ROOT}a.txt>;
+    acl:mode acl:Read, acl:Control."""
+
+
+def test_who_controls_a_document_alone_can_revoke_it_where_no_index_resource_can_be_seen() -> None:
+    server = OneDocument()
+    server.lists[ROOT + "a.txt.acl"] = ANN_AND_BOB
+    pod = SolidPod(SolidClient(transport=httpx.MockTransport(server)), ROOT, owner=OWNER)
+    pod.revoke(DocId(ROOT + "a.txt"), AgentId("x:bob"))
+    assert server.changed == [ROOT + "a.txt.acl"]
+    pod.grant(DocId(ROOT + "a.txt"), AgentId("x:eve"))
+    assert server.changed == [ROOT + "a.txt.acl"] * 2
+
+
+def test_a_revocation_holds_though_the_index_resource_fails_after_it() -> None:
+    index = ROOT + "a.txt.terms.bin"
+    server = OneDocument()
+    server.there.add(index)
+    server.lists[ROOT + "a.txt.acl"] = ANN_AND_BOB
+    server.lists[index + ".acl"] = ANN_AND_BOB.replace("a.txt", "a.txt.terms.bin")
+    seen: list[str] = []
+
+    def watched(request: httpx.Request) -> httpx.Response:
+        if len(server.changed) == 2 and str(request.url) == index + ".acl":
+            return httpx.Response(503)
+        if request.method == "PUT":
+            seen.append(str(request.url))
+        return server(request)
+
+    pod = SolidPod(SolidClient(transport=httpx.MockTransport(watched)), ROOT, owner=OWNER)
+    pod.revoke(DocId(ROOT + "a.txt"), AgentId("x:bob"))
+    assert seen == [index + ".acl", ROOT + "a.txt.acl"]  # the index resource first
+    assert "Read" not in server.lists[index + ".acl"]
+    resource = pod.resource(DocId(ROOT + "a.txt"))
+    assert resource is not None
+    assert "x:bob" not in resource.rights.agents

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
@@ -15,61 +13,13 @@ from cloister.core.errors import AccessDenied
 from cloister.core.ids import AgentId, DocId, ServerId
 from cloister.core.rights import STRANGER, Reader, Rights
 from cloister.index.shard import Shard
-from cloister.pods.espresso_pod import EspressoPod
-from cloister.pods.solid_account import SolidAccount
 from cloister.pods.solid_client import SolidClient
 from cloister.pods.solid_pod import SolidPod
 from cloister.pods.sync import SyncCounts, sync
 from cloister.pods.web_access_control import Mode
-from cloister.search.node import LevelSummary, ServerSummary, TermSummary
+from pods.solid_people import People, refused
 
 ACL = "@prefix acl: <http://www.w3.org/ns/auth/acl#>. @prefix foaf: <http://xmlns.com/foaf/0.1/>.\n"
-
-
-class Person(NamedTuple):
-    reader: Reader
-    client: SolidClient
-    pod: SolidPod
-
-    @property
-    def web_id(self) -> AgentId:
-        return self.reader.agent_id
-
-    @property
-    def private(self) -> Rights:
-        return Rights(owner=self.web_id)
-
-
-class People(NamedTuple):
-    """Three owners on three servers, somebody who gets rights, and a stranger."""
-
-    alice: Person
-    bob: Person
-    carol: Person
-    dora: Person
-    eve: Person
-
-
-def make_person(server: str, name: str) -> Person:
-    name = f"{name}-{uuid.uuid4().hex[:8]}"  # workers share the servers
-    with SolidAccount(server) as account:
-        account.register(f"{name}@example.org", f"password of {name}")
-    with SolidAccount(server) as account:
-        account.login(f"{name}@example.org", f"password of {name}")
-        pod, web_id = account.create_pod(name)
-        client = SolidClient(account.create_credentials(web_id))
-    return Person(Reader(web_id), client, SolidPod(client, pod, owner=web_id))
-
-
-@pytest.fixture(scope="module")
-def people(solid_servers: list[str]) -> Iterator[People]:
-    first, second, third = solid_servers
-    places = [first, second, third, first, second]
-    with ThreadPoolExecutor(3) as pool:
-        made = People(*pool.map(make_person, places, People._fields))
-    yield made
-    for person in made:
-        person.client.close()
 
 
 @pytest.fixture
@@ -85,14 +35,6 @@ def found(shards: list[Shard], reader: Reader, term: str) -> set[str]:
     return {
         view.doc_id(number) for view in views for number in view.postings(term).documents.tolist()
     }
-
-
-def refused(client: SolidClient, url: str) -> bool:
-    try:
-        client.get(url)
-    except AccessDenied:
-        return True
-    return False
 
 
 def test_grant_search_revoke_and_gone_on_three_servers(people: People, shards: list[Shard]) -> None:
@@ -294,32 +236,6 @@ def test_a_token_that_the_server_does_not_know_is_replaced(people: People) -> No
     client._token = client._token._replace(text="e30.e30.e30")
     assert client.get(doc_id).content == b"cough"
     assert client._token.text != "e30.e30.e30"
-
-
-def test_a_summary_in_the_espresso_pod_is_its_users_alone(people: People) -> None:
-    keeper, dora, eve = people.carol, people.dora, people.eve
-    summary = ServerSummary(
-        server_id=ServerId("s3"),
-        version=7,
-        n_tokens=3,
-        documents=LevelSummary(1, 3),
-        pods=LevelSummary(1, 3),
-        n_terms=3,
-        terms={"cough": TermSummary(1, 1, 2)},
-    )
-    doc_id = EspressoPod(keeper.pod).store(dora.web_id, summary)
-    for attempt in (summary, summary._replace(version=8)):
-        assert EspressoPod(keeper.pod).store(dora.web_id, attempt) == doc_id
-        theirs = EspressoPod(SolidPod(dora.client, keeper.pod.pod_id, owner=keeper.web_id))
-        assert theirs.load(dora.reader) == attempt
-    with SolidClient() as nobody:
-        for client in (eve.client, nobody, keeper.client):
-            assert refused(client, doc_id)
-    others = EspressoPod(SolidPod(eve.client, keeper.pod.pod_id, owner=keeper.web_id))
-    assert others.load(eve.reader) is None
-    assert others.load(dora.reader) is None
-    EspressoPod(keeper.pod).forget(dora.web_id)
-    assert theirs.load(dora.reader) is None
 
 
 def test_the_servers_listen_on_loopback_alone(solid_servers: list[str]) -> None:

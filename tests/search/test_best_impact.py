@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloister.core.errors import SettingsError
+from cloister.core.ids import ServerId
 from cloister.index.entity_scoring import term_weight
 from cloister.index.entity_statistics import StatisticsTable
 from cloister.index.entity_weights import ModelSettings, query_weights
@@ -15,7 +16,13 @@ from cloister.search import best_impact
 from cloister.search.adaptive_stop import StopSettings, can_stop, expected_entrants
 from cloister.search.best_impact import rank_by_best_impact, server_outlooks
 from cloister.search.impact_list import ImpactLists, document_number
-from cloister.search.node import SummaryRequest
+from cloister.search.node import (
+    Impact,
+    LevelSummary,
+    ServerSummary,
+    SummaryRequest,
+    TermSummary,
+)
 from cloister.search.summary_statistics import user_statistics
 from search.small_world import (
     ANALYSIS,
@@ -217,3 +224,54 @@ def test_a_probable_stop_comes_no_later_than_a_strict_one():
     for form in ("never", "strict", "probable"):
         assert not can_stop(StopSettings(form=form), left, -math.inf)
     assert not can_stop(StopSettings(), left, upper * 2)
+
+
+def server(name, n_documents, **terms):
+    """Return what a server says that has so many documents of ten words."""
+    level = LevelSummary(n_documents, 0)
+    found = {term: TermSummary(df, df, n, tuple(best)) for term, (df, n, *best) in terms.items()}
+    return ServerSummary(ServerId(name), 1, 10 * n_documents, level, level, 0, found)
+
+
+def chosen(summaries, terms):
+    whole = user_statistics(summaries, terms, "document")
+    weights = query_weights(terms, whole, ModelSettings())
+    ranked = rank_by_best_impact(server_outlooks(summaries, weights), 5)
+    return [one.server_id for one in ranked]
+
+
+def test_a_server_is_chosen_for_a_rare_term_without_a_list() -> None:
+    listed = [best_impact_of(n) for n in range(3)]
+    summaries = [
+        server("a", 100, cough=(60, 80, *listed), huntington=(0, 0)),
+        server("b", 100, cough=(60, 80, *listed), huntington=(1, 4)),
+        server("c", 100, cough=(60, 80, *listed), huntington=(0, 0)),
+    ]
+    assert chosen(summaries, ["cough", "huntington"])[0] == "b"
+
+
+def test_without_any_list_the_server_with_more_and_richer_documents_is_chosen() -> None:
+    summaries = [
+        server("a", 100, cough=(1, 1)),
+        server("b", 100, cough=(4, 12)),
+        server("c", 100, cough=(2, 2)),
+        server("d", 100, cough=(0, 0)),
+    ]
+    # Five documents are looked for: four of b, and one of those of a and c, which are alike.
+    assert chosen(summaries, ["cough"]) == ["b", "a", "c"]
+
+
+def test_estimates_of_unnamed_documents_stay_under_their_bound() -> None:
+    listed = [best_impact_of(n) for n in range(3)]
+    summaries = [server("a", 100, cough=(60, 80, *listed), fever=(7, 30))]
+    whole = user_statistics(summaries, ["cough", "fever"], "document")
+    (outlook,) = server_outlooks(
+        summaries, query_weights(["cough", "fever"], whole, ModelSettings())
+    )
+    assert len(outlook.unnamed_estimates) == best_impact.MOST_UNNAMED
+    assert (np.diff(outlook.unnamed_estimates) <= 0).all()
+    assert outlook.unnamed_estimates.max() <= outlook.unnamed_upper
+
+
+def best_impact_of(number):
+    return Impact(number, 3, 10)

@@ -10,13 +10,11 @@ import pytest
 from cloister.core.ids import DocId
 from cloister.data.worlds.clinic import ClinicSettings
 from cloister.index.term_counts import count_terms
+from cloister.lab.espresso.mean_ndcg import mean_ndcg
+from cloister.lab.espresso.spread_collection import SpreadCollection, spread_beir, spread_clinic
 from cloister.lab.espresso.statistics_cost import (
-    SpreadCollection,
     StatisticsCost,
     StatisticsCostSettings,
-    _mean_ndcg,
-    spread_beir,
-    spread_clinic,
     statistics_cost,
 )
 
@@ -64,6 +62,8 @@ def test_what_is_left_out_costs_agreement() -> None:
     assert found["threshold 30"].ndcg_10 < 1
     assert found["threshold 30"].listed < found["threshold 2"].listed
     assert found["noisy 2"].ndcg_10 < 1
+    assert found["nothing 0"].listed == 0
+    assert found["nothing 0"].ndcg_10 < found["threshold 2"].ndcg_10
 
 
 def test_the_same_seed_gives_the_same_figures() -> None:
@@ -74,8 +74,8 @@ def test_the_same_seed_gives_the_same_figures() -> None:
 def test_mean_ndcg_is_the_literal_formula() -> None:
     rankings, grades = [[3, 1, 2], [5], [9]], [{1: 2, 7: 1}, {5: 1}, {}]
     first = (3 / math.log2(3)) / (3 + 1 / math.log2(3))
-    assert _mean_ndcg(rankings, grades, 3) == pytest.approx((first + 1) / 2)
-    assert math.isnan(_mean_ndcg([[1]], [{}], 3))
+    assert mean_ndcg(rankings, grades, 3) == pytest.approx((first + 1) / 2)
+    assert math.isnan(mean_ndcg([[1]], [{}], 3))
 
 
 def test_a_clinic_world_has_one_document_a_pod_and_no_judges() -> None:

@@ -19,18 +19,12 @@ from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.ledger.limits import Limit
 from cloister.privacy.level import Level
 from cloister.privacy.mechanisms.aes_noise import SeededWords
-from cloister.search import noisy_statistics as module
-from cloister.search.noisy_statistics import (
-    NoisyStatisticsSettings,
-    noisy_statistics,
-    planned_statistics,
-)
-from cloister.search.published_statistics import (
-    ServerContents,
-    added_published,
-    exact_statistics,
-    joined_contents,
-)
+from cloister.search.contribution_bounding import bounded_sizes, bounded_tables, on_word_list
+from cloister.search.noisy_statistics import noisy_statistics
+from cloister.search.noisy_statistics_settings import NoisyStatisticsSettings
+from cloister.search.planned_statistics import planned_statistics, threshold_of_found_terms
+from cloister.search.published_statistics import added_published, exact_statistics
+from cloister.search.server_contents import ServerContents, joined_contents
 
 WORDS = [f"word{i}" for i in range(12)]
 DOCUMENT = st.tuples(
@@ -98,8 +92,8 @@ def test_one_unit_moves_no_more_counters_than_the_ledger_says_and_each_by_one_st
         joined = joined_contents(contents(documents))
         terms = sorted({*WORDS, "new1", "new2"})
         if on_a_list:
-            joined = module._on_word_list(joined, WORDS)
-        counted = module._exact_tables(joined, chosen)
+            joined = on_word_list(joined, WORDS)
+        counted = bounded_tables(joined, chosen)
         at = {term: i for i, term in enumerate(joined.vocabulary)}
         by_term = {
             name: np.array([table[:, at[t]] if t in at else 0 * table[:, :1].sum(1) for t in terms])
@@ -107,7 +101,7 @@ def test_one_unit_moves_no_more_counters_than_the_ledger_says_and_each_by_one_st
             else np.zeros((len(terms), len(table)), np.int64)
             for name, table in counted.items()
         }
-        tables.append({**by_term, "sizes": module._exact_sizes(joined, chosen)})
+        tables.append({**by_term, "sizes": bounded_sizes(joined, chosen)})
     planned = planned_statistics(chosen, n_servers=3, n_words=len(WORDS))
     for table in planned.tables.tables:
         change = np.abs(tables[1][table.name] - tables[0][table.name])
@@ -134,7 +128,7 @@ def test_the_cost_is_what_was_asked_for_and_nearly_all_of_it(
 
 def test_the_chance_that_a_rare_term_is_listed_is_in_delta() -> None:
     sigma, n_terms, delta = 7.5, 20, 1e-5
-    threshold, chance = module._threshold(sigma, n_terms, delta)
+    threshold, chance = threshold_of_found_terms(sigma, n_terms, delta)
 
     def literal(least: int) -> float:
         """Sum the chances of 1 + noise >= least, in fractions of doubles."""

@@ -21,12 +21,11 @@ from cloister.privacy.ledger.limits import Limit
 from cloister.search.published_statistics import (
     PublishedStatistics,
     PublishedTable,
-    ServerContents,
     added_published,
-    contents_of,
     exact_statistics,
     threshold_statistics,
 )
+from cloister.search.server_contents import ServerContents, contents_of
 
 WORDS = ["asthma", "cough", "fever", "gout", "rash", "zoster"]
 # A world is servers of documents; a document is its pod and its words.

@@ -12,14 +12,14 @@ import pytest
 from ir_measures import ScoredDoc, nDCG
 
 from cloister.data.worlds.clinic import ClinicSettings
-from cloister.lab.espresso import vector_curve
+from cloister.lab.espresso.curve_texts import CurveTexts, beir_texts, clinic_texts
+from cloister.lab.espresso.mean_ndcg import mean_ndcg
 from cloister.lab.espresso.vector_curve import (
+    CUTOFF,
     CurvePoint,
     CurveSettings,
-    CurveTexts,
     access_curve,
-    beir_texts,
-    clinic_texts,
+    chance_ndcg,
 )
 from cloister.search.word_vectors import WordVectorSettings
 
@@ -73,12 +73,12 @@ def test_ndcg_is_that_of_ir_measures() -> None:
         for rank, d in enumerate(ranking)
     ]
     theirs = ir_measures.calc_aggregate([nDCG @ 10], qrels, run)[nDCG @ 10]
-    assert vector_curve._mean_ndcg(rankings, graded) == pytest.approx(theirs)
+    assert mean_ndcg(rankings, graded, CUTOFF) == pytest.approx(theirs)
 
 
 def test_nothing_to_find_is_not_counted() -> None:
-    assert vector_curve._mean_ndcg([[1], [2]], [{1: 1}, {}]) == 1.0
-    assert math.isnan(vector_curve._mean_ndcg([[1]], [{}]))
+    assert mean_ndcg([[1], [2]], [{1: 1}, {}], CUTOFF) == 1.0
+    assert math.isnan(mean_ndcg([[1]], [{}], CUTOFF))
 
 
 @pytest.mark.parametrize(("n_gold", "n_documents"), [(10, 50), (3, 50), (4, 6)])
@@ -86,8 +86,8 @@ def test_chance_is_what_random_orders_get(n_gold: int, n_documents: int) -> None
     rng = np.random.default_rng(3)
     gold = dict.fromkeys(range(n_gold), 1)
     orders = [rng.permutation(n_documents)[:10].tolist() for _ in range(4_000)]
-    drawn = vector_curve._mean_ndcg(orders, [gold] * len(orders))
-    assert vector_curve._chance([gold], n_documents) == pytest.approx(drawn, abs=0.01)
+    drawn = mean_ndcg(orders, [gold] * len(orders), CUTOFF)
+    assert chance_ndcg([gold], n_documents) == pytest.approx(drawn, abs=0.01)
 
 
 def test_at_low_access_the_mended_form_beats_the_papers_and_the_base(

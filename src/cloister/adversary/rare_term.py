@@ -24,11 +24,8 @@ from cloister.adversary.guesses import Guesses, count_guesses, guess_by_score
 from cloister.core.errors import DataError
 from cloister.index.entity_view import Level
 from cloister.index.term_counts import TermCounts
-from cloister.search.published_statistics import (
-    PublishedStatistics,
-    ServerContents,
-    exact_statistics,
-)
+from cloister.search.published_statistics import PublishedStatistics, exact_statistics
+from cloister.search.server_contents import ServerContents
 
 __all__ = ["Naming", "Publish", "know_all_but_one", "name_pods", "name_servers", "without_pods"]
 

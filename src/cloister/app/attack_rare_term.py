@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from cloister.adversary.guesses import Guesses
     from cloister.adversary.rare_term import Publish
-    from cloister.search.noisy_statistics import PlannedStatistics
-    from cloister.search.published_statistics import ServerContents
+    from cloister.search.planned_statistics import PlannedStatistics
+    from cloister.search.server_contents import ServerContents
 
 __all__ = ["rare_term"]
 
@@ -100,7 +100,7 @@ class _Scene:
     def __init__(
         self, world: str, threshold: int, epsilon: float, n_joiners: int, seed: int
     ) -> None:
-        from cloister.search.noisy_statistics import NoisyStatisticsSettings
+        from cloister.search.noisy_statistics_settings import NoisyStatisticsSettings
 
         self.servers = _servers(world)
         self.n_joiners = n_joiners
@@ -194,7 +194,7 @@ class _Scene:
         return normal_accuracy(1 / self._planned(form).tables.tables[0].sigma)
 
     def _planned(self, form: str) -> PlannedStatistics:
-        from cloister.search.noisy_statistics import planned_statistics
+        from cloister.search.planned_statistics import planned_statistics
 
         n_words = len(self._word_list()) if form == "noisy, word list" else None
         return planned_statistics(self.noisy, n_words=n_words, simulated=True)
@@ -213,7 +213,7 @@ def _servers(address: str) -> list[ServerContents]:
     from cloister.data.worlds.address import open_world
     from cloister.data.worlds.clinic import ClinicWorld
     from cloister.index.term_counts import count_terms
-    from cloister.search.published_statistics import ServerContents
+    from cloister.search.server_contents import ServerContents
 
     world = open_world(address)
     if not isinstance(world, ClinicWorld):

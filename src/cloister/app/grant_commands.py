@@ -35,6 +35,8 @@ def _show(result: Result) -> None:
         names = [*one["agents"], *(f"group {name}" for name in one["groups"])]
         readers = "everybody" if one["public"] else ", ".join([one["owner"], *names])
         say(f"{one['doc_id']}: may be read by {readers}")
+    for server in result["tables_failed"]:
+        say(f"{server}: the tables in its own pod could not be brought up to date; sync again")
 
 
 def _refuse_nobody(given: Mapping[str, Any]) -> None:

@@ -1,13 +1,22 @@
-"""Changes who may read documents: at the pod first, then in the index."""
+"""Changes who may read documents: at the pod first, then in the index.
+
+Where the server has a pod of its own, tables of users who may lose a right are removed before
+anything else, and made anew at the end. A pod of tables that does not answer keeps nobody from
+taking a right back: it is named, and its tables stay as old as they are until the next sync.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from cloister.core.ids import AgentId, DocId, GroupId, ServerId
-from cloister.core.rights import NOBODY
-from cloister.pods.registry import PodRegistry
+from cloister.core.errors import CloisterError
+from cloister.core.ids import AgentId, DocId, GroupId, PodId, ServerId
+from cloister.core.rights import NOBODY, Rights
+from cloister.pods.registry import PodRegistry, RegisteredPod
+from cloister.pods.server_tables import ServerTables
+from cloister.pods.table_keeping import TableKeeping
 
 __all__ = ["change_rights"]
 
@@ -26,22 +35,82 @@ def change_rights(
     All documents are looked up before any is changed.
     """
     found = [(DocId(name), registry.owner_of(DocId(name))) for name in documents]
+    tables = _ConcernedTables(registry, everybody=public)
+    for doc_id, pod in found:
+        before = _named(_held(registry, doc_id, pod))
+        losing = [*map(AgentId, agents), *(before if groups else ())]
+        if not give:
+            tables.forget(pod, losing)
+        tables.concern(pod, [*losing, *before])
     told = []
     for doc_id, pod in found:
-        store, shard = registry.datastore(pod), registry.shard(ServerId(pod.server_id))
+        store = registry.datastore(pod)
         change = store.grant if give else store.revoke
         change(doc_id, *map(AgentId, agents), groups=map(GroupId, groups), public=public)
         now = store.resource(doc_id)
         rights = NOBODY if now is None else now.rights
-        shard.set_rights({doc_id: rights})
-        told.append(
-            {
-                "doc_id": doc_id,
-                "pod": pod.pod_id,
-                "owner": rights.owner,
-                "agents": sorted(rights.agents - {rights.owner}),
-                "groups": sorted(rights.groups),
-                "public": rights.public,
-            }
-        )
-    return {"documents": told}
+        registry.shard(ServerId(pod.server_id)).set_rights({doc_id: rights})
+        tables.concern(pod, _named(rights))
+        told.append(_told(doc_id, pod, rights))
+    tables.refresh()
+    return {"documents": told, "tables_failed": sorted(tables.failed)}
+
+
+class _ConcernedTables:
+    """The tables of users whose rights may change.
+
+    Parameters
+    ----------
+    everybody
+        Whether all users of a server are concerned.
+    """
+
+    def __init__(self, registry: PodRegistry, *, everybody: bool) -> None:
+        self._tables = ServerTables(registry)
+        self._everybody = everybody
+        self._agents: dict[ServerId, set[AgentId]] = {}
+        self.failed: set[ServerId] = set()
+
+    def concern(self, pod: RegisteredPod, agents: Sequence[AgentId]) -> None:
+        """Look at these users' tables, too."""
+        self._agents.setdefault(ServerId(pod.server_id), set()).update(agents)
+
+    def forget(self, pod: RegisteredPod, agents: Sequence[AgentId]) -> None:
+        """Remove users' tables."""
+        wanted = None if self._everybody else agents
+        self._try(ServerId(pod.server_id), lambda keeping: keeping.forget(wanted))
+
+    def refresh(self) -> None:
+        """Make anew what changed."""
+        for server_id, agents in self._agents.items():
+            wanted = None if self._everybody else agents
+            self._try(server_id, partial(TableKeeping.refresh, agents=wanted))
+
+    def _try(self, server_id: ServerId, change: Callable[[TableKeeping], object]) -> None:
+        try:
+            keeping = self._tables.keeping(server_id)
+            if keeping is not None:
+                change(keeping)
+        except CloisterError:
+            self.failed.add(server_id)
+
+
+def _held(registry: PodRegistry, doc_id: DocId, pod: RegisteredPod) -> Rights:
+    """Return what the index has of a document's rights."""
+    held = registry.shard(ServerId(pod.server_id)).rights(PodId(pod.pod_id))
+    return held.get(doc_id, NOBODY)
+
+
+def _named(rights: Rights) -> list[AgentId]:
+    return [name for name in (rights.owner, *rights.agents) if name]
+
+
+def _told(doc_id: DocId, pod: RegisteredPod, rights: Rights) -> dict[str, Any]:
+    return {
+        "doc_id": doc_id,
+        "pod": pod.pod_id,
+        "owner": rights.owner,
+        "agents": sorted(rights.agents - {rights.owner}),
+        "groups": sorted(rights.groups),
+        "public": rights.public,
+    }

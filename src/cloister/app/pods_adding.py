@@ -5,17 +5,50 @@ from __future__ import annotations
 from pathlib import Path
 
 from cloister.core.errors import NotFound, SettingsError
+from cloister.core.file_errors import writing
 from cloister.core.ids import AgentId, PodId
-from cloister.pods.folder_pod import FolderPod
-from cloister.pods.registry import RegisteredPod, read_credentials
+from cloister.pods.folder_pod import DESCRIPTION, FolderPod
+from cloister.pods.registry import PodRegistry, RegisteredPod
+from cloister.pods.solid_credentials_file import read_credentials
 
-__all__ = ["registered_pod"]
+__all__ = ["add_server_pod", "registered_pod"]
 
 
 def registered_pod(
-    address: str, *, pod: str | None, owner: str | None, server: str, credentials: Path | None
+    address: str,
+    *,
+    pod: str | None,
+    owner: str | None,
+    server: str,
+    credentials: Path | None,
+    index_in_pod: bool = False,
 ) -> RegisteredPod:
     """Return a pod as it is to be registered; a folder that is none becomes one."""
+    found = _registered(address, pod, owner, server, credentials)
+    return found.model_copy(update={"index_in_pod": index_in_pod})
+
+
+def add_server_pod(
+    registry: PodRegistry,
+    server: str,
+    address: str,
+    *,
+    owner: str | None,
+    credentials: Path | None,
+) -> None:
+    """Give a server a pod of its own; a folder is made where there is none."""
+    registry.require_no_server_pod(server)
+    if not address.startswith(("http://", "https://")):
+        with writing(Path(address)):
+            Path(address).mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not (Path(address) / DESCRIPTION).exists():
+            owner = owner or server
+    registry.set_server_pod(_registered(address, None, owner, server, credentials))
+
+
+def _registered(
+    address: str, pod: str | None, owner: str | None, server: str, credentials: Path | None
+) -> RegisteredPod:
     if address.startswith(("http://", "https://")):
         return _solid(address, pod, owner, server, credentials)
     if credentials is not None:

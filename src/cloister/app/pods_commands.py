@@ -1,13 +1,14 @@
-"""``cloister pods add``, ``sync``, ``list`` and ``remove``."""
+"""``cloister pods add``, ``sync``, ``list``, ``remove`` and ``server-pod``."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from cloister.app.output import JsonFlag, command_result, say, table
+from cloister.app.output import JsonFlag, checked_usage, command_result, say, table
 from cloister.app.pods_options import HomeOption, open_home
 
 __all__ = ["app"]
@@ -23,20 +24,63 @@ PodNames = Annotated[
 ]
 
 
+Credentials = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Of a Solid pod: JSON with issuer, client_id, client_secret, web_id.",
+    ),
+]
+
+
 def _show_synced(result: Result) -> None:
     columns = ["pod", "added", "changed", "deleted", "rights", "unchanged", "left out"]
     keys = ("pod", "added", "changed", "deleted", "rights_changed", "unchanged", "left_out")
     table("", columns, [[one[key] for key in keys] for one in result["synced"]])
+    for one in result["synced"]:
+        if one["pod_index_failed"]:
+            say(f"{one['pod']}: {one['pod_index_failed']} changes of index resources were refused")
     for one in result["failed"]:
         say(f"{one['pod']}: {one['error']}; {one['remedy']}")
+    _show_tables(result)
+
+
+def _show_tables(result: Result) -> None:
+    keys = ("server", "made", "unchanged", "removed")
+    if result["tables"]:
+        columns = ["server", "tables made", "unchanged", "removed"]
+        table("", columns, [[one[key] for key in keys] for one in result["tables"]])
+    for one in result["tables_failed"]:
+        say(f"{one['server']}: {one['error']}; {one['remedy']}")
+
+
+def _show_server_pod(result: Result) -> None:
+    if "removed" in result:
+        say(f"the server keeps no tables any more; {result['removed']} were removed")
+    _show_tables(result)
 
 
 def _show_listed(result: Result) -> None:
+    keys = ("pod", "server", "owner", "kind", "documents", "index_in_pod", "address")
     rows = [
-        [one["pod"], one["server"], one["owner"], one["kind"], one["documents"], one["address"]]
+        [{True: "yes", False: "no"}.get(one[key], one[key]) for key in keys]
         for one in result["pods"]
     ]
-    table("", ["pod", "server", "owner", "kind", "documents", "address"], rows)
+    columns = ["pod", "server", "owner", "kind", "documents", "index in pod", "address"]
+    table("", columns, rows)
+    for one in result["server_pods"]:
+        say(f"{one['server']} keeps its tables in {one['address']}")
+
+
+def _show_removed(result: Result) -> None:
+    say(f"{result['removed']} documents are no longer indexed")
+    if result["index_left"]:
+        say("index resources may still be in the pod: remove files that end in .terms.bin there")
+
+
+def _check_server_pod(options: Mapping[str, Any]) -> None:
+    if options["remove"] is (options["address"] is not None):
+        raise typer.BadParameter("name a folder or a Solid pod, or --remove")
 
 
 @app.command("add")
@@ -54,13 +98,14 @@ def add(
         str | None, typer.Option(help="Who owns it: a name, or a WebID for a Solid pod.")
     ] = None,
     server: Annotated[str, typer.Option(help="In which server's index it is to be.")] = "home",
-    credentials: Annotated[
-        Path | None,
+    credentials: Credentials = None,
+    index_in_pod: Annotated[
+        bool,
         typer.Option(
-            metavar="FILE",
-            help="Of a Solid pod: JSON with issuer, client_id, client_secret, web_id.",
+            "--index-in-pod",
+            help="Keep an index resource beside each document, with the document's rights.",
         ),
-    ] = None,
+    ] = False,
     home: HomeOption = None,
     as_json: JsonFlag = False,
 ) -> Result:
@@ -70,14 +115,19 @@ def add(
     access with `cloister grant`, or by .acl files (Web Access Control).
     """
     from cloister.app.pods_adding import registered_pod
-    from cloister.pods.registry import RegisteredPod
+    from cloister.app.pods_syncing import synced
 
     with open_home(home) as registry:
-        found: RegisteredPod = registered_pod(
-            address, pod=pod, owner=owner, server=server, credentials=credentials
+        found = registered_pod(
+            address,
+            pod=pod,
+            owner=owner,
+            server=server,
+            credentials=credentials,
+            index_in_pod=index_in_pod,
         )
         registry.add(found)
-        return _synced(registry, [found])
+        return synced(registry, [found])
 
 
 @app.command("sync")
@@ -87,9 +137,10 @@ def sync(pods: PodNames = None, home: HomeOption = None, as_json: JsonFlag = Fal
 
     A pod that does not answer keeps what was indexed, and is named.
     """
+    from cloister.app.pods_syncing import synced
+
     with open_home(home) as registry:
-        chosen = [registry.pod(name) for name in pods or registry.pods]
-        return _synced(registry, chosen)
+        return synced(registry, [registry.pod(name) for name in pods or registry.pods])
 
 
 @app.command("list")
@@ -107,37 +158,65 @@ def list_pods(home: HomeOption = None, as_json: JsonFlag = False) -> Result:
                     "kind": pod.kind,
                     "address": pod.address,
                     "documents": len(registry.shard(pod.server_id).etags(pod.pod_id)),
+                    "index_in_pod": pod.index_in_pod,
                 }
                 for pod in registry.pods.values()
+            ],
+            "server_pods": [
+                {"server": pod.server_id, "kind": pod.kind, "address": pod.address}
+                for pod in registry.server_pods.values()
             ],
         }
 
 
 @app.command("remove")
-@command_result(lambda result: say(f"{result['removed']} documents are no longer indexed"))
+@command_result(_show_removed)
 def remove(
     pod: Annotated[str, typer.Argument(metavar="POD", help="Its name.")],
     home: HomeOption = None,
     as_json: JsonFlag = False,
 ) -> Result:
-    """Take a pod out of the index; the pod itself stays as it is."""
+    """Take a pod out of the index, and index resources out of the pod; its documents stay."""
+    from cloister.app.pods_syncing import removed
+
     with open_home(home) as registry:
-        return {"pod": pod, "removed": registry.remove(pod)}
+        return removed(registry, pod)
 
 
-def _synced(registry: Any, pods: list[Any]) -> Result:
-    """Sync pods one after the other; one that fails does not keep the others from it."""
-    from cloister.core.errors import CloisterError
-    from cloister.pods.sync import sync as sync_pod
+@app.command("server-pod")
+@checked_usage(_check_server_pod)
+@command_result(_show_server_pod)
+def server_pod(
+    server: Annotated[str, typer.Argument(metavar="SERVER", help="Its name.")],
+    address: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[FOLDER|URL]", help="A folder, made where there is none, or a Solid pod."
+        ),
+    ] = None,
+    owner: Annotated[
+        str | None, typer.Option(help="Who keeps it.", show_default="the server")
+    ] = None,
+    credentials: Credentials = None,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Take it from the server, with all tables in it.")
+    ] = False,
+    home: HomeOption = None,
+    as_json: JsonFlag = False,
+) -> Result:
+    """Give a server a pod of its own, in which it keeps a table for each user.
 
-    done, failed = [], []
-    for pod in pods:
-        try:
-            counts = sync_pod(registry.datastore(pod), registry.shard(pod.server_id))
-        except CloisterError as error:
-            failed.append({"pod": pod.pod_id, "error": error.message, "remedy": error.remedy})
-        else:
-            done.append({"pod": pod.pod_id} | counts._asdict())
-    if failed and not done:
-        raise CloisterError(failed[0]["error"], where=failed[0]["pod"], remedy=failed[0]["remedy"])
-    return {"synced": done, "failed": failed}
+    A table tells its user how often each word occurs in what the user may read on that server. With
+    it `cloister search --from-pods` chooses servers without asking them.
+    """
+    from cloister.app.pods_adding import add_server_pod
+    from cloister.app.pods_syncing import refreshed_tables
+    from cloister.core.ids import ServerId
+    from cloister.pods.server_tables import ServerTables
+
+    with open_home(home) as registry:
+        if remove:
+            n_removed = ServerTables(registry).remove(ServerId(server))
+            return {"tables": [], "tables_failed": [], "removed": n_removed}
+        add_server_pod(registry, server, address or "", owner=owner, credentials=credentials)
+        return refreshed_tables(registry, [ServerId(server)])

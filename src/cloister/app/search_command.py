@@ -55,11 +55,14 @@ def _show(result: Result) -> None:
             out.print(f"   [dim]{escape(line)}[/dim]")
     if not result["results"]:
         say("nothing found in what this user may read")
+    if result.get("servers_without_table"):
+        say(f"no table of this user on: {', '.join(result['servers_without_table'])}")
     if result["missing_nodes"]:
         say(f"no answer from: {', '.join(result['missing_nodes'])}")
 
 
 def _check(options: Mapping[str, Any]) -> None:
+    _check_tables(options)
     if not options["model"].startswith("w2v"):
         if options["vectors"] is not None:
             raise typer.BadParameter("--vectors needs the model w2v-cosine or w2v-euclidean")
@@ -68,6 +71,19 @@ def _check(options: Mapping[str, Any]) -> None:
         raise typer.BadParameter("word vectors need no statistics: leave --statistics out")
     if options["selection"] == SelectionKind.BEST_IMPACT:
         raise typer.BadParameter("word vectors choose servers by --selection entity")
+
+
+def _check_tables(options: Mapping[str, Any]) -> None:
+    if not options["from_pods"]:
+        if options["credentials"] is not None:
+            raise typer.BadParameter("--credentials are for tables: add --from-pods")
+        return
+    if options["servers"] is None:
+        raise typer.BadParameter("--from-pods needs --servers: with tables, servers are chosen")
+    if options["model"] not in (Model.BM25, Model.LM):
+        raise typer.BadParameter("--from-pods needs the model bm25 or lm")
+    if options["group"]:
+        raise typer.BadParameter("tables are made for users alone: --from-pods takes no --group")
 
 
 @checked_usage(_check)
@@ -97,7 +113,21 @@ def search(
         ),
     ] = None,
     servers: Annotated[
-        int | None, typer.Option(help="Ask so many servers at most.", min=1, show_default="all")
+        int | None,
+        typer.Option(
+            "--servers", "-S", help="Ask so many servers at most.", min=1, show_default="all"
+        ),
+    ] = None,
+    from_pods: Annotated[
+        bool,
+        typer.Option(
+            "--from-pods",
+            help="Choose servers by the user's tables in the servers' own pods, and ask no others.",
+        ),
+    ] = False,
+    credentials: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The user's own, for tables in pods on Solid servers."),
     ] = None,
     pods: Annotated[
         int | None, typer.Option(help="Pods of a server at most.", min=1, show_default="all")
@@ -140,4 +170,6 @@ def search(
             vectors_file=vectors,
             explain=explain,
             timeout_s=timeout,
+            from_pods=from_pods,
+            credentials=credentials,
         )

@@ -14,17 +14,15 @@ from cloister.pods.overlay.fan_out import ask_within
 from cloister.pods.overlay.in_process import InProcessOverlay
 from cloister.pods.registry import PodRegistry
 from cloister.pods.search_server import SearchServer
+from cloister.pods.server_tables import LoadedTables, ServerTables
 from cloister.pods.user_vectors import load_vectors, require_current
-from cloister.search.published_statistics import (
-    PublishedStatistics,
-    contents_of,
-    threshold_statistics,
-)
+from cloister.search.published_statistics import PublishedStatistics, threshold_statistics
 from cloister.search.search_outcome import SearchOutcome
 from cloister.search.search_settings import SearchSettings
 from cloister.search.searcher import (
     Searcher,
 )
+from cloister.search.server_contents import contents_of
 from cloister.search.word_vector_ranking import VECTOR_MODELS
 from cloister.search.word_vector_table import WordVectors
 
@@ -47,6 +45,8 @@ def search_home(
     explain: bool,
     timeout_s: float,
     vectors_file: Path | None = None,
+    from_pods: bool = False,
+    credentials: Path | None = None,
 ) -> dict[str, Any]:
     """Return what the command prints."""
     reader = Reader(AgentId(checked_id(user)), frozenset(GroupId(name) for name in groups))
@@ -58,19 +58,24 @@ def search_home(
         selection=selection if n_servers is not None else "all",
         n_servers=n_servers,
         n_pods=n_pods,
+        summaries="kept" if from_pods else "asked",
     )
+    loaded = ServerTables(registry).load(reader, credentials) if from_pods else None
     published = _published(registry, threshold) if statistics == "global" else None
     vectors = _vectors(registry, reader, vectors_file) if by_vectors else None
     servers = registry.search_servers() if vectors is None else _servers(registry, reader, vectors)
     with InProcessOverlay(servers, timeout_s=timeout_s) as overlay:
+        nodes = overlay.nodes_for_trusted(reader)
         searcher = Searcher(
-            overlay.nodes_for_trusted(reader),
+            nodes if loaded is None else [one for one in nodes if one.server_id in loaded.tables],
             settings=settings,
             published=published,
             vectors=vectors,
             ask=ask_within(timeout_s),
+            tables=None if loaded is None else loaded.tables.get,
         )
-        return _told(searcher.search(query, k=k, explain=explain), query, user)
+        told = _told(searcher.search(query, k=k, explain=explain), query, user)
+    return told if loaded is None else told | _told_of_tables(told, loaded)
 
 
 def _vectors(registry: PodRegistry, reader: Reader, file: Path | None) -> WordVectors:
@@ -95,6 +100,14 @@ def _published(registry: PodRegistry, threshold: int) -> PublishedStatistics:
         contents_of(registry.shard(name).snapshot(), name) for name in registry.server_ids()
     ]
     return threshold_statistics(contents, threshold=threshold)
+
+
+def _told_of_tables(told: dict[str, Any], loaded: LoadedTables) -> dict[str, Any]:
+    """Return which servers could not be chosen, since there was no table to go by."""
+    return {
+        "missing_nodes": sorted({*told["missing_nodes"], *loaded.missing}),
+        "servers_without_table": sorted(loaded.without),
+    }
 
 
 def _told(outcome: SearchOutcome, query: str, user: str) -> dict[str, Any]:

@@ -65,8 +65,8 @@ app = typer.Typer(
 
 
 def _refuse_existing(out: Path, *, force: bool) -> None:
+    from cloister.app.sketch_opening import is_sketch
     from cloister.core.errors import NotFound, StoreError
-    from cloister.store.array_file import is_array_file
 
     if out.is_dir() or (out.exists() and not force):
         raise StoreError(
@@ -74,11 +74,11 @@ def _refuse_existing(out: Path, *, force: bool) -> None:
             where=str(out),
             remedy="choose another name" if out.is_dir() else "choose another name, or add --force",
         )
-    if out.exists() and not is_array_file(out):  # a key or a ledger, say
+    if out.exists() and not is_sketch(out):  # a key, a ledger or a part of an index, say
         raise StoreError(
-            "the file that is there is no sketch, and is not replaced",
+            "the file that is there is no sketch, or damaged, and is not replaced",
             where=str(out),
-            remedy="choose another name",
+            remedy="choose another name, or remove the file",
         )
     if not out.absolute().parent.is_dir():
         raise NotFound(

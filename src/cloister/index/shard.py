@@ -25,10 +25,11 @@ from cloister.core.errors import NotFound, SettingsError
 from cloister.core.ids import DocId, PodId, ServerId
 from cloister.core.rights import Reader, Rights
 from cloister.index.analysis import TextAnalysis
+from cloister.index.last_commit import LastCommit
 from cloister.index.reader_view import ReaderView
 from cloister.index.shard_commit import ShardCommit
 from cloister.index.shard_draft import IndexedDocument, ShardDraft
-from cloister.index.shard_files import FileIdentity, ShardFiles
+from cloister.index.shard_files import ShardFiles
 from cloister.index.shard_settings import ShardSettings
 from cloister.index.snapshot import Snapshot
 from cloister.index.term_counts import TermCounts
@@ -63,12 +64,9 @@ class Shard:
         self._files = files
         self._settings = settings
         self._writing = threading.RLock()  # held while a change is made
-        self._lock = threading.RLock()  # held while the last commit is looked at or replaced
-        self._views = ViewCache(max_views=settings.max_views, view_bytes=settings.view_bytes)
         self._draft: ShardDraft | None = None
-        self._seen: FileIdentity | None = None
-        self._last: ShardCommit
-        self._snapshot: Snapshot
+        views = ViewCache(max_views=settings.max_views, view_bytes=settings.view_bytes)
+        self._last = LastCommit(files, views)
 
     @classmethod
     def open(
@@ -107,9 +105,9 @@ class Shard:
         files = ShardFiles(Path(folder))
         if not files.exists() and create:
             files.create(ShardCommit(0, server_id, analysis or TextAnalysis()))
-        shard = cls(files, settings or ShardSettings())
         try:
-            last = shard._refreshed()
+            shard = cls(files, settings or ShardSettings())
+            last = shard._last.known
             _require(last.server_id == server_id, "the index of another server", folder)
             same = analysis is None or analysis == last.analysis
             _require(same, "made with another analysis of texts", folder)
@@ -120,10 +118,9 @@ class Shard:
 
     def close(self) -> None:
         """Drop what was not committed, and let go of all files."""
-        with self._writing, self._lock:
+        with self._writing:
             self._end()
-            self._views.clear()
-            self._files.close()
+            self._last.close()
 
     def __enter__(self) -> Self:
         return self
@@ -139,33 +136,30 @@ class Shard:
     @property
     def server_id(self) -> ServerId:
         """Whose index this is."""
-        return self._last.server_id
+        return self._last.known.server_id
 
     @property
     def analysis(self) -> TextAnalysis:
         """How its texts were cut into terms."""
-        return self._last.analysis
+        return self._last.known.analysis
 
     @property
     def version(self) -> int:
         """Number of the last commit. It tells of every change: not for readers."""
-        return self._refreshed().version
+        return self._last.refreshed().version
 
     @property
     def n_documents(self) -> int:
         """Number of documents, whoever may read them. Not for readers."""
-        return self._refreshed().n_live
+        return self._last.refreshed().n_live
 
     def snapshot(self) -> Snapshot:
         """Return the last commit, with everybody's documents. Not for readers."""
-        with self._lock:
-            self._refreshed()
-            return self._snapshot
+        return self._last.snapshot()
 
     def view(self, reader: Reader) -> ReaderView:
         """Return what a reader may read now; whoever calls this has verified who it is."""
-        with self._lock:
-            return self._views.view(self.snapshot(), reader)
+        return self._last.view(reader)
 
     def add(self, documents: Iterable[IndexedDocument]) -> None:
         """Add documents; one whose id is there already takes the place of the old one.
@@ -199,17 +193,17 @@ class Shard:
         """
         with self._writing:
             began = self._draft is None
-            draft, last = self._begun(), self._refreshed()
+            draft, last = self._begun(), self._last.refreshed()
             try:
                 if not all(last.find(doc_id) or draft.has(doc_id) for doc_id in changes):
                     raise NotFound("not allowed, or no such resource", where="rights")
-                self._publish(last.with_rights(changes).tidied())
+                self._last.publish(last.with_rights(changes).tidied())
             finally:
                 if began:
                     self._end()
-                elif self._refreshed().version > last.version:  # also where only its end failed
-                    draft.set_rights(changes)
-            return self._last.version
+                elif self._last.refreshed().version > last.version:
+                    draft.set_rights(changes)  # also where only the end of `publish` failed
+            return self._last.known.version
 
     def set_etags(self, changes: Mapping[DocId, str]) -> None:
         """Change the ETags of documents whose text stayed as it was."""
@@ -226,7 +220,7 @@ class Shard:
 
     def pod_of(self, doc_id: DocId) -> PodId | None:
         """Return the pod of a document as the last commit has it, whoever may read it."""
-        last = self._refreshed()
+        last = self._last.refreshed()
         place = last.find(doc_id)
         if place is None:
             return None
@@ -254,13 +248,13 @@ class Shard:
         with self._writing:
             try:
                 if self._draft is not None:
-                    self._files.sweep(self._refreshed())
+                    self._files.sweep(self._last.refreshed())
             finally:
                 self._end()
 
     def _in_pod(self, pod_id: PodId) -> dict[DocId, tuple[str, Rights]]:
         with self._writing:
-            return (self._draft or self._new_draft(self._refreshed())).in_pod(pod_id)
+            return (self._draft or self._new_draft(self._last.refreshed())).in_pod(pod_id)
 
     def _new_draft(self, base: ShardCommit) -> ShardDraft:
         return ShardDraft(self._files, base, buffer_chars=self._settings.buffer_chars)
@@ -270,7 +264,7 @@ class Shard:
         if self._draft is None:
             self._files.lock()
             try:
-                last = self._refreshed()
+                last = self._last.refreshed()
                 self._files.sweep(last)
                 self._draft = self._new_draft(last)
             except BaseException:
@@ -282,37 +276,17 @@ class Shard:
         """Commit what a draft comes to; where that fails, the draft stays for another try."""
         with self._writing:
             if self._draft is None:
-                return self._refreshed().version
+                return self._last.refreshed().version
             commit = finished(self._draft)
             if self._draft.touched:
-                self._publish(commit)
+                self._last.publish(commit)
             self.rollback()
-            return self._last.version
+            return self._last.known.version
 
     def _end(self) -> None:
         """Let others write."""
         self._draft = None
         self._files.unlock()
-
-    def _publish(self, commit: ShardCommit) -> None:
-        """Make a commit the last one, on the disk and for the next view."""
-        commit = commit._replace(version=self._refreshed().version + 1)
-        self._replace_last(self._files.write_commit(commit), commit)
-
-    def _refreshed(self) -> ShardCommit:
-        """Return the last commit, also where another process made it."""
-        with self._lock:
-            if self._seen is None or self._seen != self._files.identity():
-                before = self._last.segments if self._seen is not None else ()
-                known = {state.stored.name: state.stored for state in before}
-                self._replace_last(*self._files.read_commit(known))
-            return self._last
-
-    def _replace_last(self, identity: FileIdentity, commit: ShardCommit) -> None:
-        with self._lock:
-            self._seen, self._last = identity, commit
-            self._snapshot = commit.snapshot()
-            self._views.clear()
 
 
 def _require(holds: bool, what: str, folder: str | Path) -> None:

@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 
 from cloister.core.errors import DataError
 from cloister.index.analysis import TextAnalysis
-from cloister.index.tokenising_kernel import (
-    WordTable,
+from cloister.index.term_counting_kernel import (
     copy_entries,
     count_entries,
     count_entries_in_parallel,
+)
+from cloister.index.tokenising_kernel import (
+    WordTable,
     find_words,
     find_words_in_parallel,
     number_new_words,

@@ -1,11 +1,15 @@
-"""What every kind of pod can do: list its documents, show one to a reader, change, share."""
+"""What every kind of pod can do: list its documents, show one to a reader, change, share.
+
+Besides documents a pod holds *data*: bytes that are no document and are never indexed, such as the
+index resource of a document. Names of data end in ``.bin``, which no document's name does.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from cloister.core.errors import AccessDenied
 from cloister.core.ids import AgentId, DocId, GroupId, PodId
@@ -15,6 +19,8 @@ from cloister.pods.web_access_control import Mode
 __all__ = ["Datastore", "Resource", "checked_read", "refused", "rights_tag"]
 
 REFUSAL: Final = "not allowed, or no such resource"
+DATA_ENDING: Final = ".bin"
+T = TypeVar("T")
 
 
 class Resource(NamedTuple):
@@ -62,7 +68,7 @@ class Datastore(Protocol):
         """Return the words of a document if this reader may read it now, else raise."""
 
     def modes(self, doc_id: DocId, reader: Reader) -> frozenset[Mode]:
-        """Return what a reader may do with a document now."""
+        """Return what a reader may do with a document, or with data, now."""
 
     def write(self, name: str, text: str, *, rights: Rights | None = None) -> DocId:
         """Store a text under a name; it is never visible with other rights than these.
@@ -71,7 +77,7 @@ class Datastore(Protocol):
         """
 
     def delete(self, doc_id: DocId) -> None:
-        """Remove a document with its access control list."""
+        """Remove a document with its access control list, its index resource first."""
 
     def set_rights(self, doc_id: DocId, rights: Rights) -> None:
         """Let just these read a document; who may write or control it stays as it is.
@@ -101,23 +107,72 @@ class Datastore(Protocol):
         What an agent has by a group that is not named stays: `modes` says what is left.
         """
 
+    def data_id(self, name: str) -> DocId:
+        """Return the id of data with this name; raise `SettingsError` where it cannot be one."""
+
+    def data_ids(self) -> Iterator[DocId]:
+        """Give the ids of all data, in order."""
+
+    def data(self, data_id: DocId) -> bytes | None:
+        """Return data, for the program; None where there is none or it may not be read."""
+
+    def read_data(self, data_id: DocId, reader: Reader) -> bytes:
+        """Return data if this reader may read it now, else raise."""
+
+    def write_data(
+        self,
+        data_id: DocId,
+        content: bytes,
+        *,
+        rights: Rights | None = None,
+        like: DocId | None = None,
+    ) -> None:
+        """Store data; it is never visible with other rights than asked for.
+
+        What was there before is removed first: a crash leaves the new data, or none.
+
+        Parameters
+        ----------
+        rights
+            Who may read it.
+        like
+            A document in the same container whose rules are to hold: those of its own list, or the
+            inherited ones where it has none. Exactly one of the two is given.
+        """
+
+    def delete_data(self, data_id: DocId) -> None:
+        """Remove data with its access control list."""
+
+    def is_alike(self, data_id: DocId, like: DocId) -> bool:
+        """Say whether data has the rules of a document in the same container."""
+
+    def make_alike(self, data_id: DocId, like: DocId) -> None:
+        """Give data the rules of a document in the same container."""
+
 
 def refused() -> AccessDenied:
     """Return the error for what may not be read and for what is not there: it is the same."""
     return AccessDenied(REFUSAL)
 
 
-def checked_read(datastore: Datastore, doc_id: DocId, reader: Reader) -> str:
-    """Return a text if its reader may read it, before it is read and after.
+def checked_read(modes: Callable[[], frozenset[Mode]], content: Callable[[], T]) -> T:
+    """Return a content if its reader may read it, before it is read and after.
 
-    A text that was made private while it was read is not shown.
+    What was made private while it was read is not shown.
+
+    Parameters
+    ----------
+    modes
+        Says what the reader may do now.
+    content
+        Reads it.
     """
-    if Mode.READ not in datastore.modes(doc_id, reader):
+    if Mode.READ not in modes():
         raise refused()
-    text = datastore.text(doc_id)
-    if Mode.READ not in datastore.modes(doc_id, reader):
+    found = content()
+    if Mode.READ not in modes():
         raise refused()
-    return text
+    return found
 
 
 def rights_tag(rights: Rights) -> str:

@@ -1,100 +1,107 @@
 """The ESPRESSO pod: each server's dedicated pod for what it knows about itself, user by user.
 
-For each user it holds what this user may know of the server (paper, section 3: server-level
-metadata), as one resource that this user alone may read. A searcher can then choose servers from
-resources that the pods' own access control protects, without asking a search node.
+For each user it holds one resource that this user alone may read: the server's selector table for
+that user (`cloister.search.selector_table`; server-level metadata in the paper). A searcher who has
+read the tables of all servers chooses among them without asking any. A table of what everybody may
+read is there too, for everybody.
 
-What holds: no other user gets a summary through the pod, and a user's holds nothing of documents
-that this user could not read when it was made. What does not: whoever runs the server can read
-its disk, and has Control over the pod; how many summaries there are shows to who may list it. A
-summary is as old as its last `refresh`: after a revocation the user still sees, in counts, what
-was readable before, until the summary is made anew or forgotten.
+What holds: through the pod's access control no other user gets a table, and a user's holds nothing
+of documents that this user could not read when it was made. On a Solid server that binds everybody
+but the server's operator; in a folder it binds whoever asks through this code. What does not hold:
+the keeper has Control over the pod and can let itself read; how many tables there are shows to who
+may list the pod. A table is as old as its making: after a revocation it tells in counts what was
+readable before, until it is made anew or forgotten. Whoever has read a table keeps what it said.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
-from cloister.core.errors import AccessDenied, DataError, SettingsError
+from cloister.core.errors import AccessDenied
 from cloister.core.ids import AgentId, DocId
 from cloister.core.rights import Reader, Rights
 from cloister.pods.datastore import Datastore
-from cloister.pods.document_text import MAX_DOCUMENT_BYTES
-from cloister.pods.overlay.record_codec import codec_of
-from cloister.search.node import ServerSummary
 
-__all__ = ["EspressoPod"]
+__all__ = ["EVERYBODY", "EspressoPod"]
 
-FOLDER: Final = "summaries"
+FOLDER: Final = "tables"
+EVERYBODY: Final = AgentId("")  # whose table is of what is public
 
 
 class EspressoPod:
-    """Summaries of one server, in a pod that holds nothing else and is not indexed.
+    """Tables of one server, in a pod that holds nothing else and is not indexed.
 
     Parameters
     ----------
     datastore
         The pod. To write, it acts for the pod's owner; to read on a Solid server, for the user.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from cloister.core.ids import PodId
+    >>> from cloister.pods.folder_pod import FolderPod
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> pod = FolderPod.create(folder.name + "/clinic-a", PodId("clinic-a"), AgentId("keeper"))
+    >>> espresso = EspressoPod(pod)
+    >>> _ = espresso.store(AgentId("bob"), b"table")
+    >>> espresso.load(Reader(AgentId("bob"))), espresso.load(Reader(AgentId("keeper")))
+    (b'table', None)
+    >>> folder.cleanup()
     """
 
     def __init__(self, datastore: Datastore) -> None:
         self._datastore = datastore
-        self._codec = codec_of(ServerSummary)
 
-    def store(self, agent_id: AgentId, summary: ServerSummary) -> DocId:
-        """Put a user's summary in place of the older one; that user alone may read it."""
-        if not agent_id:
-            raise SettingsError("a summary belongs to a user", where="ESPRESSO pod")
-        text = json.dumps(self._codec.encode(summary), separators=(",", ":"))
-        if len(text.encode()) > MAX_DOCUMENT_BYTES:
-            raise DataError("the summary is too long for a pod", where="ESPRESSO pod")
-        rights = Rights(agents=frozenset({agent_id}))
-        return self._datastore.write(_name(agent_id), text, rights=rights)
+    def store(self, agent_id: AgentId, table: bytes) -> DocId:
+        """Put a user's table in place of the older one; that user alone may read it.
 
-    def load(self, reader: Reader) -> ServerSummary | None:
-        """Return a reader's own summary; None where there is none."""
-        if not reader.agent_id:
-            return None
-        try:
-            text = self._datastore.read(self._doc_id(reader.agent_id), reader)
-        except AccessDenied:
-            return None
-        try:
-            found: ServerSummary = self._codec.decode(json.loads(text))
-        except ValueError:
-            raise DataError("the summary cannot be read", where="ESPRESSO pod") from None
-        return found
-
-    def forget(self, agent_id: AgentId) -> None:
-        """Remove a user's summary; nothing happens where there is none."""
-        try:
-            self._datastore.delete(self._doc_id(agent_id))
-        except AccessDenied:
-            return
-
-    def refresh(
-        self, readers: Iterable[Reader], summarise: Callable[[Reader], ServerSummary]
-    ) -> None:
-        """Make the summaries of some users anew.
-
-        Parameters
-        ----------
-        readers
-            With the groups that were verified for them.
-        summarise
-            Says what a reader may know now.
+        The table of `EVERYBODY` may be read by everybody.
         """
-        for reader in readers:
-            self.store(reader.agent_id, summarise(reader))
+        data_id = self._data_id(agent_id)
+        alone = Rights(agents=frozenset({agent_id}))
+        self._datastore.write_data(
+            data_id, table, rights=alone if agent_id != EVERYBODY else Rights(public=True)
+        )
+        return data_id
 
-    def _doc_id(self, agent_id: AgentId) -> DocId:
-        separator = "" if self._datastore.pod_id.endswith("/") else "/"
-        return DocId(f"{self._datastore.pod_id}{separator}{_name(agent_id)}")
+    def load(self, reader: Reader) -> bytes | None:
+        """Return a reader's own table, or else that for everybody; None where there is none."""
+        for agent_id in dict.fromkeys((reader.agent_id, EVERYBODY)):
+            try:
+                return self._datastore.read_data(self._data_id(agent_id), reader)
+            except AccessDenied:
+                continue
+        return None
 
+    def forget(self, agent_id: AgentId) -> bool:
+        """Remove a user's table; say whether there was one."""
+        return self._removed(self._data_id(agent_id))
 
-def _name(agent_id: AgentId) -> str:
-    """Return a name that fits any user; who knows the user's name can find it."""
-    return f"{FOLDER}/{hashlib.sha256(agent_id.encode()).hexdigest()}.txt"
+    def stored(self, agents: Iterable[AgentId]) -> frozenset[AgentId]:
+        """Return who of these users has a table."""
+        there = set(self._listed())
+        return frozenset(agent_id for agent_id in agents if self._data_id(agent_id) in there)
+
+    def forget_others(self, agents: Iterable[AgentId]) -> int:
+        """Remove the tables of all but these users; return how many there were."""
+        kept = {self._data_id(agent_id) for agent_id in agents}
+        return sum(self._removed(data_id) for data_id in self._listed() if data_id not in kept)
+
+    def _listed(self) -> list[DocId]:
+        first = self._data_id(EVERYBODY).rpartition("/")[0] + "/"
+        return [one for one in self._datastore.data_ids() if one.startswith(first)]
+
+    def _removed(self, data_id: DocId) -> bool:
+        try:
+            self._datastore.delete_data(data_id)
+        except AccessDenied:
+            return False
+        return True
+
+    def _data_id(self, agent_id: AgentId) -> DocId:
+        """Return an id that fits any user; who knows the user's name can find it."""
+        name = hashlib.sha256(agent_id.encode()).hexdigest() if agent_id else "everybody"
+        return self._datastore.data_id(f"{FOLDER}/{name}.bin")

@@ -14,36 +14,32 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote, unquote
 
 from cloister.core.errors import DataError, NotFound, SettingsError
 from cloister.core.file_errors import writing
 from cloister.core.ids import MAX_ID_LENGTH, AgentId, DocId, GroupId, PodId, checked_id
 from cloister.core.rights import NOBODY, Reader, Rights
-from cloister.pods.acl_turtle import MAX_TURTLE_BYTES, read_acl, read_groups, write_acl
-from cloister.pods.datastore import Resource, checked_read, refused, rights_tag
+from cloister.pods.datastore import DATA_ENDING, Resource, checked_read, refused, rights_tag
 from cloister.pods.document_text import MAX_DOCUMENT_BYTES, media_type_of, text_of
-from cloister.pods.pod_files import PodFiles, checked_name
-from cloister.pods.ruled_pod import RuledPod
-from cloister.pods.web_access_control import (
-    AccessControlList,
-    AccessRules,
-    Authorization,
-    Mode,
-    effective_rules,
-    is_document,
+from cloister.pods.folder_access import (
+    ACL_ENDING,
+    FolderAccess,
+    ListOf,
+    address_of,
+    members_of,
 )
+from cloister.pods.folder_names import FolderNames, data_name, document_name
+from cloister.pods.index_resource import terms_id
+from cloister.pods.pod_files import PodFiles
+from cloister.pods.ruled_pod import RuledPod
+from cloister.pods.web_access_control import AccessRules, Authorization, Mode
 
 __all__ = ["FolderPod"]
 
-ListOf = Callable[[str], AccessControlList | None]
-
-BASE: Final = "https://pod.invalid/"  # addresses inside a pod are relative: this never shows
-ACL_ENDING: Final = ".acl"
-GROUPS: Final = ".groups.ttl"
 DESCRIPTION: Final = ".pod.json"
 MAX_DESCRIPTION_BYTES: Final = 10_000
 
@@ -80,8 +76,10 @@ class FolderPod(RuledPod):
 
     def __init__(self, folder: str | Path, pod_id: PodId, owner: AgentId) -> None:
         self._files = PodFiles(folder)
+        self._access = FolderAccess(self._files)
         self._pod_id = PodId(checked_id(pod_id))
         self.owner = AgentId(checked_id(owner))
+        self._names = FolderNames(self._pod_id)
 
     @classmethod
     def create(cls, folder: str | Path, pod_id: PodId, owner: AgentId) -> FolderPod:
@@ -96,7 +94,7 @@ class FolderPod(RuledPod):
                 raise SettingsError("this folder is a pod already", where=str(folder))
             if not pod._there(ACL_ENDING):
                 rule = Authorization(frozenset(Mode), agents=frozenset({owner}))
-                pod._put_acl("", AccessRules((rule,)))
+                pod._access.put_rules("", AccessRules((rule,)))
             pod._files.write(DESCRIPTION, described.encode())
         return pod
 
@@ -119,8 +117,8 @@ class FolderPod(RuledPod):
 
     def resources(self) -> Iterator[Resource]:
         """Give all documents that can be indexed, in the order of their names."""
-        lists = lru_cache(maxsize=None)(self._acl)  # a list is read once for one listing
-        groups = self._groups()
+        lists = lru_cache(maxsize=None)(self._access.own_list)  # each is read once for one listing
+        groups = self._access.groups()
         for folder in self._files.walk():
             for name in folder.files():
                 if not media_type_of(name):
@@ -136,14 +134,15 @@ class FolderPod(RuledPod):
 
     def resource(self, doc_id: DocId) -> Resource | None:
         """Return one document as it is now; None where it is not there or cannot be indexed."""
-        name = self._name(doc_id)
+        name = self._names.document(doc_id)
         if name is None:
             return None
-        return self._resource(name, self._content(name), self._acl, self._groups())
+        content = self._content(name)
+        return self._resource(name, content, self._access.own_list, self._access.groups())
 
     def text(self, doc_id: DocId) -> str:
         """Return the words of a document, for the index."""
-        name = self._name(doc_id)
+        name = self._names.document(doc_id)
         content = None if name is None else self._content(name)
         if name is None or content is None:
             raise refused()
@@ -151,21 +150,22 @@ class FolderPod(RuledPod):
 
     def read(self, doc_id: DocId, reader: Reader) -> str:
         """Return the words of a document if this reader may read it now, else raise."""
-        return checked_read(self, doc_id, reader)
+        return checked_read(lambda: self.modes(doc_id, reader), lambda: self.text(doc_id))
 
     def modes(self, doc_id: DocId, reader: Reader) -> frozenset[Mode]:
-        """Return what a reader may do with a document now; nothing where there is none."""
-        name = self._name(doc_id)
-        if name is None or self._content(name) is None:
+        """Return what a reader may do with a document or data; nothing where there is none."""
+        name = self._names.either(doc_id)
+        if name is None or not self._is_file(name):
             return frozenset()
-        rules = self._rules(name)
-        members = _members(rules, self._groups())
+        rules = self._access.rules(name)
+        members = members_of(rules, self._access.groups())
         return rules.modes(reader, owner=self.owner, members=members)
 
     def write(self, name: str, text: str, *, rights: Rights | None = None) -> DocId:
         """Store a text; it is never there with other rights than these."""
-        doc_id = DocId(checked_id(self._doc_id(_document_name(name))))
+        doc_id = DocId(checked_id(self._names.doc_id(document_name(name))))
         with self._files.changing():
+            self._drop(terms_id(doc_id))  # it tells of the old text
             there = self._there(name)
             if rights is not None:  # the old text was not meant for the new readers
                 self._put_rights(name, NOBODY if there else rights)
@@ -176,41 +176,88 @@ class FolderPod(RuledPod):
 
     def delete(self, doc_id: DocId) -> None:
         """Remove a document, then its list: it is never there with the inherited rules alone."""
-        name = self._name(doc_id)
+        name = self._names.document(doc_id)
         with self._files.changing():
+            self._drop(terms_id(doc_id))
             if name is None or not self._files.delete(name):
                 raise refused()
             self._files.delete(name + ACL_ENDING)
 
-    def _change_rules(self, doc_id: DocId, change: Callable[[AccessRules], AccessRules]) -> None:
-        name = self._name(doc_id)
+    def data_id(self, name: str) -> DocId:
+        """Return the id of data with this name."""
+        return DocId(checked_id(self._names.doc_id(data_name(name))))
+
+    def data_ids(self) -> Iterator[DocId]:
+        """Give the ids of all data, in the order of folders and names."""
+        for folder in self._files.walk():
+            for name in folder.files():
+                doc_id = self._names.doc_id(folder.prefix + name)
+                if name.endswith(DATA_ENDING) and self._names.data(doc_id) is not None:
+                    yield doc_id
+
+    def data(self, data_id: DocId) -> bytes | None:
+        """Return data, for the program; None where there is none."""
+        name = self._names.data(data_id)
+        return None if name is None else self._files.read(name, max_bytes=MAX_DOCUMENT_BYTES)
+
+    def delete_data(self, data_id: DocId) -> None:
+        """Remove data, then its list."""
         with self._files.changing():
-            if name is None or self._content(name) is None:
+            if not self._drop(data_id):
                 raise refused()
-            self._put_acl(name, change(self._rules(name)))
+
+    def _changing(self) -> AbstractContextManager[None]:
+        return self._files.changing()
+
+    def _require_document(self, doc_id: DocId) -> None:
+        name = self._names.document(doc_id)
+        if name is None or self._content(name) is None:
+            raise refused()
+
+    def _own_rules(self, doc_id: DocId) -> AccessRules | None:
+        name = self._names.either(doc_id)
+        if name is None:
+            raise refused()
+        return self._access.own_rules(name)
+
+    def _change_rules(self, doc_id: DocId, change: Callable[[AccessRules], AccessRules]) -> None:
+        name = self._names.either(doc_id)
+        if name is None or not self._is_file(name):
+            raise refused()
+        self._access.put_rules(name, change(self._access.rules(name)))
+
+    def _copy_rules(self, source: DocId, target: DocId) -> None:
+        document, data = self._names.document(source), self._names.data(target)
+        if document is None or data is None or not self._is_file(document):
+            raise refused()
+        self._access.copy_rules(document, data)
+
+    def _has_data(self, data_id: DocId) -> bool:
+        name = self._names.data(data_id)
+        return name is not None and self._is_file(name)
+
+    def _put_data(
+        self, data_id: DocId, content: bytes, rights: Rights | None, like: DocId | None
+    ) -> None:
+        name = self._names.data(data_id)
+        if name is None:
+            raise SettingsError("not the id of data in this pod", where=repr(data_id[:80]))
+        self._files.delete(name)
+        if like is not None:
+            self._copy_rules(like, data_id)
+        elif rights is not None:
+            self._put_rights(name, rights)
+        self._files.write(name, content)
+
+    def _drop(self, data_id: DocId) -> bool:
+        name = self._names.data(data_id)
+        if name is None or not self._files.delete(name):
+            return False
+        self._files.delete(name + ACL_ENDING)
+        return True
 
     def _put_rights(self, name: str, rights: Rights) -> None:
-        self._put_acl(name, self._rules(name).with_readers(rights))
-
-    def _rules(self, name: str) -> AccessRules:
-        return effective_rules(_address(name), BASE, self._acl)
-
-    def _put_acl(self, name: str, rules: AccessRules) -> None:
-        relative = "./" + quote(name.rpartition("/")[2])
-        text = write_acl(rules.bound_to(relative))
-        self._files.write(name + ACL_ENDING, text.encode())
-
-    def _acl(self, address: str) -> AccessControlList | None:
-        """Return an address's own list; one that is there and cannot be read gives nothing."""
-        name = unquote(address.removeprefix(BASE)) + ACL_ENDING
-        there, content = self._files.find(name, max_bytes=MAX_TURTLE_BYTES)
-        if content is not None:
-            return _parsed_acl(content, address + ACL_ENDING)
-        return AccessControlList() if there else None
-
-    def _groups(self) -> dict[GroupId, frozenset[AgentId]]:
-        content = self._files.read(GROUPS, max_bytes=MAX_TURTLE_BYTES)
-        return {} if content is None else read_groups(content, BASE + GROUPS)
+        self._access.put_rules(name, self._access.rules(name).with_readers(rights))
 
     def _resource(
         self,
@@ -219,11 +266,11 @@ class FolderPod(RuledPod):
         list_of: ListOf,
         groups: dict[GroupId, frozenset[AgentId]],
     ) -> Resource | None:
-        doc_id = self._doc_id(name)
+        doc_id = self._names.doc_id(name)
         if content is None or len(doc_id) > MAX_ID_LENGTH:
             return None
-        rules = effective_rules(_address(name), BASE, list_of)
-        rights = rules.rights(owner=self.owner, members=_members(rules, groups))
+        rules = self._access.rules(name, list_of)
+        rights = rules.rights(owner=self.owner, members=members_of(rules, groups))
         return Resource(doc_id, _digest(content), rights_tag(rights), rights)
 
     def _content(self, name: str) -> bytes | None:
@@ -231,56 +278,17 @@ class FolderPod(RuledPod):
             return None
         return self._files.read(name, max_bytes=MAX_DOCUMENT_BYTES)
 
+    def _is_file(self, name: str) -> bool:
+        return self._files.read(name, max_bytes=MAX_DOCUMENT_BYTES) is not None
+
     def _there(self, name: str) -> bool:
         return self._files.find(name, max_bytes=0).there
-
-    def _doc_id(self, name: str) -> DocId:
-        return DocId(f"{self._pod_id}/{quote(name)}")
-
-    def _name(self, doc_id: DocId) -> str | None:
-        """Return the name that a document's id stands for; None where it is not of this pod."""
-        name = unquote(doc_id.removeprefix(f"{self._pod_id}/"))
-        try:
-            return name if self._doc_id(_document_name(name)) == doc_id else None
-        except SettingsError:
-            return None
 
 
 def _except(list_of: ListOf, name: str) -> ListOf:
     """Return the lists, for a document of which it is known that it has none of its own."""
-    address = _address(name)
+    address = address_of(name)
     return lambda wanted: None if wanted == address else list_of(wanted)
-
-
-def _document_name(name: str) -> str:
-    """Return a name that a document may have, or raise."""
-    if any(step.startswith(".") for step in checked_name(name)) or not media_type_of(name):
-        raise SettingsError(
-            "not a document's name",
-            where=repr(name[:80]),
-            remedy="end it in .txt, .md, .html or .json, and begin no part with a dot",
-        )
-    return name
-
-
-def _address(name: str) -> str:
-    return BASE + quote(name)
-
-
-def _members(
-    rules: AccessRules, groups: dict[GroupId, frozenset[AgentId]]
-) -> dict[GroupId, frozenset[AgentId]]:
-    """Return who belongs to the groups that rules name; an address without a list has nobody."""
-    return {
-        group: groups.get(group, frozenset())
-        for group in rules.groups
-        if group in groups or is_document(group)
-    }
-
-
-@lru_cache(maxsize=4096)
-def _parsed_acl(content: bytes, address: str) -> AccessControlList:
-    return read_acl(content, address)
 
 
 def _digest(content: bytes) -> str:

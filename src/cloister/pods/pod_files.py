@@ -25,6 +25,7 @@ __all__ = ["FoundFile", "PodFiles", "PodFolder", "checked_name"]
 INCOMING: Final = ".incoming-"  # files on their way in, left behind only by a crash
 LOCK: Final = ".lock"
 CHUNK_BYTES: Final = 1_000_000
+_NO_SUCH: Final = {errno.ENOENT, errno.ENAMETOOLONG}  # nothing can be there
 _ABSENT: Final = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO}
 
 
@@ -129,8 +130,10 @@ class PodFiles:
                 return False
             try:
                 os.unlink(last, dir_fd=folder)
-            except FileNotFoundError:
-                return False
+            except OSError as error:
+                if error.errno in _NO_SUCH:
+                    return False
+                raise _store_error(error, name) from None
             os.fsync(folder)
             return True
 
@@ -193,9 +196,9 @@ def _is_plain(folder: int, name: str) -> bool:
 def _content(folder: int, name: str, max_bytes: int) -> FoundFile:
     try:
         file = _open(name, 0, folder)
-    except FileNotFoundError:
-        return FoundFile(False)
     except OSError as error:
+        if error.errno in _NO_SUCH:
+            return FoundFile(False)
         if error.errno in _ABSENT:
             return FoundFile(True)
         raise _store_error(error, name) from None

@@ -1,15 +1,16 @@
 """The pods that one machine keeps or indexes, and the index of each of its servers.
 
-A home folder holds ``pods.json`` (which pods there are), one index a server under ``servers``, and
-nothing else. Pods themselves lie where they lie: folders, or Solid servers elsewhere. Passwords are
-not kept here: of a Solid pod the name of a file is kept that holds its client credentials.
+A home folder holds ``pods.json`` (which pods there are, and which pod each server has for itself),
+one index a server under ``servers``, under ``tables`` notes on the tables in the servers' own pods,
+and nothing else. Pods themselves lie where they lie: folders, or Solid servers elsewhere. Passwords
+are not kept here: of a Solid pod the name of a file is kept that holds its client credentials.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, Literal
@@ -32,7 +33,8 @@ from cloister.index.shard import Shard
 from cloister.pods.datastore import Datastore, refused
 from cloister.pods.folder_pod import FolderPod
 from cloister.pods.search_server import SearchServer
-from cloister.pods.solid_client import SolidClient, SolidCredentials
+from cloister.pods.solid_client import SolidClient
+from cloister.pods.solid_credentials_file import read_credentials
 from cloister.search.node import SearchNode
 from cloister.search.shard_node import ShardNode
 from cloister.search.word_vector_table import WordVectors
@@ -43,7 +45,6 @@ __all__ = ["PodRegistry", "RegisteredPod"]
 PODS: Final = "pods.json"
 LOCK: Final = ".lock"
 _SERVER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-MAX_CREDENTIALS_BYTES: Final = 10_000
 
 
 class RegisteredPod(Settings):
@@ -59,6 +60,8 @@ class RegisteredPod(Settings):
         A folder's path, or the address of a pod on a Solid server.
     credentials
         Of a Solid pod: a JSON file with ``issuer``, ``client_id``, ``client_secret``, ``web_id``.
+    index_in_pod
+        Whether an index resource is kept beside each document.
     """
 
     pod_id: str
@@ -67,6 +70,7 @@ class RegisteredPod(Settings):
     kind: Literal["folder", "solid"]
     address: str
     credentials: str = ""
+    index_in_pod: bool = False
 
 
 class PodRegistry:
@@ -82,7 +86,7 @@ class PodRegistry:
         self.home = Path(home)
         self._open = ExitStack()
         self._shards: dict[ServerId, Shard] = {}
-        self._stores: dict[PodId, Datastore] = {}
+        self._stores: dict[str, Datastore] = {}
 
     def __enter__(self) -> PodRegistry:
         return self
@@ -93,33 +97,48 @@ class PodRegistry:
     @property
     def pods(self) -> dict[PodId, RegisteredPod]:
         """All pods, by name."""
-        file = self.home / PODS
-        if not file.exists():
-            return {}
-        with explained(file):
-            content = file.read_bytes()
-        try:
-            listed = [RegisteredPod(**fields) for fields in json.loads(content)["pods"]]
-        except (ValueError, KeyError, TypeError, ValidationError, SettingsError):
-            raise Damaged(
-                "the list of pods cannot be read", where=str(file), remedy="restore it from a copy"
-            ) from None
-        return {PodId(pod.pod_id): pod for pod in listed}
+        return {PodId(pod.pod_id): pod for pod in self._read("pods")}
+
+    @property
+    def server_pods(self) -> dict[ServerId, RegisteredPod]:
+        """The pods that servers have for themselves, by server; they are not indexed."""
+        return {ServerId(pod.server_id): pod for pod in self._read("server_pods")}
 
     def add(self, pod: RegisteredPod) -> None:
         """Add a pod; its name must be new."""
-        for name in (pod.pod_id, pod.owner, pod.server_id):
-            checked_id(name)
-        if not _SERVER_NAME.fullmatch(pod.server_id):
-            raise SettingsError(
-                "a server's name has letters, digits, - and _, and names a folder",
-                where=pod.server_id,
-            )
+        _check(pod)
         with self._changing():
             known = self.pods
             if PodId(pod.pod_id) in known:
                 raise SettingsError("there is a pod of this name", where=pod.pod_id)
-            self._write([*known.values(), pod])
+            self._require_free(pod, self.server_pods.values())
+            self._write([*known.values(), pod], list(self.server_pods.values()))
+
+    def set_server_pod(self, pod: RegisteredPod) -> None:
+        """Give a server its own pod; it has none yet."""
+        _check(pod)
+        with self._changing():
+            self.require_no_server_pod(pod.server_id)
+            known = self.server_pods
+            self._require_free(pod, [*self.pods.values(), *known.values()])
+            self._write(list(self.pods.values()), [*known.values(), pod])
+
+    def require_no_server_pod(self, server: str) -> None:
+        """Raise where this cannot be a server's name, or the server has its own pod already."""
+        checked_server(server)
+        if ServerId(server) in self.server_pods:
+            raise SettingsError(
+                "this server has a pod of its own",
+                where=server,
+                remedy="take it away with --remove",
+            )
+
+    def unset_server_pod(self, server_id: ServerId) -> None:
+        """Forget that a server has a pod; what is in the pod stays."""
+        with self._changing():
+            known = self.server_pods
+            known.pop(server_id, None)
+            self._write(list(self.pods.values()), list(known.values()))
 
     def remove(self, pod_id: PodId) -> int:
         """Forget a pod: take its documents out of the index; the pod itself stays as it is."""
@@ -128,7 +147,8 @@ class PodRegistry:
         n = shard.delete(list(shard.etags(pod_id)))
         shard.commit()
         with self._changing():
-            self._write([one for one in self.pods.values() if one.pod_id != pod_id])
+            others = [one for one in self.pods.values() if one.pod_id != pod_id]
+            self._write(others, list(self.server_pods.values()))
         return n
 
     def pod(self, pod_id: str) -> RegisteredPod:
@@ -154,13 +174,16 @@ class PodRegistry:
 
     def datastore(self, pod: RegisteredPod) -> Datastore:
         """Return the pod itself."""
-        pod_id = PodId(pod.pod_id)
-        if pod_id not in self._stores:
+        if pod.address not in self._stores:
             if pod.kind == "folder":
-                self._stores[pod_id] = FolderPod.open(pod.address)
+                self._stores[pod.address] = FolderPod.open(pod.address)
             else:
-                self._stores[pod_id] = self._solid_pod(pod)
-        return self._stores[pod_id]
+                self._stores[pod.address] = self._solid_pod(pod, Path(pod.credentials))
+        return self._stores[pod.address]
+
+    def datastore_as(self, pod: RegisteredPod, credentials: Path) -> Datastore:
+        """Return a pod on a Solid server as somebody reaches it with their own credentials."""
+        return self._solid_pod(pod, credentials)
 
     def owner_of(self, doc_id: DocId) -> RegisteredPod:
         """Return the pod in which a document is; raise as if it could not be read."""
@@ -181,7 +204,10 @@ class PodRegistry:
             Gives a reader's own word vectors, and raises for anybody else's; called for each
             request.
         """
-        return [SearchServer(name, self._opener(name, vectors_of)) for name in self.server_ids()]
+        return [
+            SearchServer(name, self._opener(name, vectors_of), version=self._version_of(name))
+            for name in self.server_ids()
+        ]
 
     def read_text(self, server_id: ServerId, doc_id: DocId, reader: Reader) -> str:
         """Return a text if its pod lets the reader read it now; else raise the one refusal.
@@ -213,16 +239,39 @@ class PodRegistry:
 
         return open_node
 
-    def _solid_pod(self, pod: RegisteredPod) -> Datastore:
+    def _version_of(self, server_id: ServerId) -> Callable[[Reader], int]:
+        shard = self.shard(server_id)
+        return lambda reader: shard.view(reader).version
+
+    def _solid_pod(self, pod: RegisteredPod, credentials: Path) -> Datastore:
         from cloister.pods.solid_pod import SolidPod
 
-        client = self._open.enter_context(SolidClient(read_credentials(Path(pod.credentials))))
+        client = self._open.enter_context(SolidClient(read_credentials(credentials)))
         return SolidPod(client, pod.address, owner=AgentId(pod.owner))
 
-    def _write(self, pods: list[RegisteredPod]) -> None:
-        content = json.dumps({"pods": [pod.model_dump() for pod in pods]}, indent=1) + "\n"
+    def _require_free(self, pod: RegisteredPod, others: Iterable[RegisteredPod]) -> None:
+        if any(pod.address == one.address for one in others):
+            raise SettingsError("this is a pod here already", where=pod.address)
+
+    def _read(self, kind: str) -> list[RegisteredPod]:
+        file = self.home / PODS
+        if not file.exists():
+            return []
+        with explained(file):
+            content = file.read_bytes()
+        try:
+            listed = json.loads(content)
+            return [RegisteredPod(**fields) for fields in {"server_pods": [], **listed}[kind]]
+        except (ValueError, KeyError, TypeError, ValidationError, SettingsError):
+            raise Damaged(
+                "the list of pods cannot be read", where=str(file), remedy="restore it from a copy"
+            ) from None
+
+    def _write(self, pods: list[RegisteredPod], server_pods: list[RegisteredPod]) -> None:
+        kinds = {"pods": pods, "server_pods": server_pods}
+        listed = {kind: [pod.model_dump() for pod in found] for kind, found in kinds.items()}
         with writing(self.home):
-            replace_file(self.home / PODS, content.encode())
+            replace_file(self.home / PODS, (json.dumps(listed, indent=1) + "\n").encode())
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -235,20 +284,16 @@ class PodRegistry:
             yield
 
 
-def read_credentials(file: Path) -> SolidCredentials:
-    """Return the client credentials that a file holds; what is in it is never shown."""
-    with explained(file):
-        content = file.read_bytes()[: MAX_CREDENTIALS_BYTES + 1]
-    try:
-        fields = json.loads(content)
-        return SolidCredentials(
-            fields["issuer"],
-            fields["client_id"],
-            fields["client_secret"],
-            AgentId(fields["web_id"]),
+def _check(pod: RegisteredPod) -> None:
+    for name in (pod.pod_id, pod.owner):
+        checked_id(name)
+    checked_server(pod.server_id)
+
+
+def checked_server(name: str) -> ServerId:
+    """Return a server's name, or raise."""
+    if not _SERVER_NAME.fullmatch(name):
+        raise SettingsError(
+            "a server's name has letters, digits, - and _, and names a folder", where=name
         )
-    except (ValueError, KeyError, TypeError):
-        raise DataError(
-            "no client credentials: a JSON object with issuer, client_id, client_secret, web_id",
-            where=str(file),
-        ) from None
+    return ServerId(name)

@@ -1,15 +1,29 @@
-"""What pods with Web Access Control share: who may read is changed by changing rules."""
+"""What pods with Web Access Control share: who may read is changed by changing rules.
+
+A document's index resource (`cloister.pods.index_resource`) follows its document. Where a right is
+taken away, the index resource is first made readable to nobody, then the document's rules change,
+then the index resource gets them too. Who loses a right loses it for the index resource first. A
+crash in between leaves an index resource that fewer may read than the document, till the next sync.
+Another program that changes a document's own list does not know of the index resource: it keeps the
+old rules until the next sync.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, suppress
 
+from cloister.core.errors import AccessDenied, SettingsError, StoreError
 from cloister.core.ids import AgentId, DocId, GroupId
-from cloister.core.rights import Rights
-from cloister.pods.web_access_control import AccessRules
+from cloister.core.rights import NOBODY, Reader, Rights
+from cloister.pods.datastore import checked_read, refused
+from cloister.pods.index_resource import terms_id
+from cloister.pods.web_access_control import AccessRules, Authorization, Mode
 
 __all__ = ["RuledPod"]
+
+RuleChange = Callable[[AccessRules], AccessRules]
 
 
 class RuledPod(ABC):
@@ -20,7 +34,7 @@ class RuledPod(ABC):
 
         On a server, without Read for whom the client acts for, it can no longer be indexed.
         """
-        self._change_rules(doc_id, lambda rules: rules.with_readers(rights))
+        self._change(doc_id, lambda rules: rules.with_readers(rights), takes=True)
 
     def grant(
         self,
@@ -31,8 +45,8 @@ class RuledPod(ABC):
     ) -> None:
         """Let more agents and groups, or everybody, read a document."""
         named = frozenset(groups)
-        self._change_rules(
-            doc_id, lambda rules: rules.granting(agents, groups=named, public=public)
+        self._change(
+            doc_id, lambda rules: rules.granting(agents, groups=named, public=public), takes=False
         )
 
     def revoke(
@@ -44,10 +58,110 @@ class RuledPod(ABC):
     ) -> None:
         """Let some agents and groups, or everybody, no longer read a document."""
         named = frozenset(groups)
-        self._change_rules(
-            doc_id, lambda rules: rules.revoking(agents, groups=named, public=public)
+        self._change(
+            doc_id, lambda rules: rules.revoking(agents, groups=named, public=public), takes=True
         )
 
+    def read_data(self, data_id: DocId, reader: Reader) -> bytes:
+        """Return data if this reader may read it now, else raise."""
+
+        def content() -> bytes:
+            found = self.data(data_id)
+            if found is None:
+                raise refused()
+            return found
+
+        return checked_read(lambda: self.modes(data_id, reader), content)
+
+    def write_data(
+        self,
+        data_id: DocId,
+        content: bytes,
+        *,
+        rights: Rights | None = None,
+        like: DocId | None = None,
+    ) -> None:
+        """Store data; it is never visible with other rights than asked for."""
+        if (rights is None) == (like is None):
+            raise SettingsError("either rights, or a document with these", where="write_data")
+        with self._changing():
+            self._put_data(data_id, content, rights, like)
+
+    def is_alike(self, data_id: DocId, like: DocId) -> bool:
+        """Say whether data has the rules of a document in the same container."""
+        return _same(self._own_rules(data_id), self._own_rules(like))
+
+    def make_alike(self, data_id: DocId, like: DocId) -> None:
+        """Give data the rules of a document in the same container."""
+        with self._changing():
+            self._copy_rules(like, data_id)
+
+    def _change(self, doc_id: DocId, change: RuleChange, *, takes: bool) -> None:
+        """Change a document's rules, and those of its index resource with them.
+
+        Who controls a document controls its index resource. Where that is refused there is none, as
+        far as the client can know. Once the document's rules are changed, nothing that fails with
+        the index resource makes the change fail: at worst nobody reads it until the next sync.
+        """
+        terms = terms_id(doc_id)
+        with self._changing():
+            self._require_document(doc_id)
+            with suppress(AccessDenied):
+                if takes and self._has_data(terms):
+                    self._change_rules(terms, lambda rules: rules.with_readers(NOBODY))
+            self._change_rules(doc_id, change)
+            with suppress(AccessDenied, StoreError):
+                if self._has_data(terms):
+                    self._copy_rules(doc_id, terms)
+
     @abstractmethod
-    def _change_rules(self, doc_id: DocId, change: Callable[[AccessRules], AccessRules]) -> None:
-        """Give a document its own list, made of the rules that hold for it now."""
+    def modes(self, doc_id: DocId, reader: Reader) -> frozenset[Mode]:
+        """Return what a reader may do with a document, or with data, now."""
+
+    @abstractmethod
+    def data(self, data_id: DocId) -> bytes | None:
+        """Return data, for the program; None where there is none or it may not be read."""
+
+    @abstractmethod
+    def _changing(self) -> AbstractContextManager[None]:
+        """Keep other writers out, where that can be had."""
+
+    @abstractmethod
+    def _require_document(self, doc_id: DocId) -> None:
+        """Raise where an id cannot be that of a document here."""
+
+    @abstractmethod
+    def _own_rules(self, doc_id: DocId) -> AccessRules | None:
+        """Return the rules of the own list of a document or of data; None where it has none."""
+
+    @abstractmethod
+    def _change_rules(self, doc_id: DocId, change: RuleChange) -> None:
+        """Give a document, or data, its own list, made of the rules that hold for it now."""
+
+    @abstractmethod
+    def _copy_rules(self, source: DocId, target: DocId) -> None:
+        """Give data a copy of a document's own list, or none where the document has none."""
+
+    @abstractmethod
+    def _has_data(self, data_id: DocId) -> bool:
+        """Say whether there is such data, readable or not."""
+
+    @abstractmethod
+    def _put_data(
+        self, data_id: DocId, content: bytes, rights: Rights | None, like: DocId | None
+    ) -> None:
+        """Store data in the place of what was there, the list before the content."""
+
+
+def _same(some: AccessRules | None, others: AccessRules | None) -> bool:
+    """Say whether two resources' own rules give the same, in whatever order."""
+    if some is None or others is None:
+        return some is others
+    return _given(some) == _given(others)
+
+
+def _given(rules: AccessRules) -> frozenset[Authorization]:
+    nothing = frozenset[str]()
+    return frozenset(
+        rule._replace(access_to=nothing, default=nothing) for rule in rules.authorizations
+    )

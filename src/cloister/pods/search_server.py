@@ -23,13 +23,15 @@ from cloister.pods.overlay.frames import AskFrame, ReplyFrame, ReplyKind
 from cloister.pods.overlay.proofs import ProofVerifier
 from cloister.pods.overlay.tokens import refused
 from cloister.pods.overlay.wire import decode_question, encode_answer
+from cloister.search.asking import ask_node
 from cloister.search.node import (
+    NodeAnswer,
+    NodeRequest,
     SearchNode,
-    ServerSummary,
-    SubAnswer,
     SubQuery,
-    SummaryRequest,
+    TableRequest,
 )
+from cloister.search.table_settings import TableSettings
 
 __all__ = ["RequestLimits", "SearchServer"]
 
@@ -47,10 +49,13 @@ class RequestLimits(Settings):
     k
         Documents of an answer.
     n_best
-        Documents named for each term of a summary.
+        Documents named for each term of a summary or a table.
     all_terms
         Whether a summary of all that the reader may read is given; it is as long as their
         vocabulary.
+    table_bytes
+        How long a selector table may be asked for; 0 where none is given. Its lists keep to it:
+        what it says of each term is always there, about 3 bytes a term.
     """
 
     n_terms: int = Field(default=256, ge=1)
@@ -58,17 +63,22 @@ class RequestLimits(Settings):
     k: int = Field(default=1_000, ge=1)
     n_best: int = Field(default=10_000, ge=0)
     all_terms: bool = True
+    table_bytes: int = Field(default=2_000_000, ge=0)
 
-    def check(self, request: SummaryRequest | SubQuery) -> None:
+    def check(self, request: NodeRequest) -> None:
         """Raise `DataError` where a request asks for too much, or for nothing sensible.
 
         Examples
         --------
+        >>> from cloister.search.node import SummaryRequest
         >>> RequestLimits(n_terms=1).check(SummaryRequest(("cough", "fever")))
         Traceback (most recent call last):
         ...
         cloister.core.errors.DataError: request: too many terms, or too long ones; ask for less
         """
+        if isinstance(request, TableRequest):
+            self._check_table(request.settings)
+            return
         terms = request.terms
         if len(terms) > self.n_terms or any(len(one) > self.term_characters for one in terms):
             raise _too_much("too many terms, or too long ones")
@@ -77,6 +87,14 @@ class RequestLimits(Settings):
                 raise _too_much(f"1 to {self.k} documents of at least one pod may be asked for")
         elif not 0 <= request.n_best <= self.n_best or (request.all_terms and not self.all_terms):
             raise _too_much(f"0 to {self.n_best} documents of a term may be asked for")
+
+    def _check_table(self, settings: TableSettings) -> None:
+        if not self.table_bytes:
+            raise _too_much("no tables are given here")
+        if settings.max_bytes > self.table_bytes or settings.n_best > self.n_best:
+            raise _too_much(
+                f"tables of {self.table_bytes} bytes and {self.n_best} documents a term at most"
+            )
 
 
 class SearchServer:
@@ -91,7 +109,8 @@ class SearchServer:
         of that reader, so it must look at the current state, and the current rights, each time.
     version
         Gives the number that `open_node` would put into its answers to this reader now. With it, a
-        searcher who has a summary of this version is told so instead of being sent it again.
+        searcher who has a summary or table of this version is told so instead of being sent it
+        again.
     answers_by_version
         Whether that holds for documents too. Only where nothing but the index decides what an
         answer shows: not where each text is asked for at its pod.
@@ -123,34 +142,24 @@ class SearchServer:
             self._limits.check(question.request)
             if self._is_current(reader, question.request, question.known_version):
                 return ReplyFrame(ReplyKind.UNCHANGED, asker.nonce)
-            content = encode_answer(self._asked(reader, question.request))
+            content = encode_answer(ask_node(self._node(reader), question.request))
         except Exception as error:  # the boundary: no failure tells the searcher anything
             _log.warning("%s: a request failed: %s", self.server_id, type(error).__name__)
             raise refused() from None
         return ReplyFrame(ReplyKind.ANSWER, asker.nonce, content)
 
-    def ask(self, reader: Reader, request: SummaryRequest | SubQuery) -> ServerSummary | SubAnswer:
+    def ask(self, reader: Reader, request: NodeRequest) -> NodeAnswer:
         """Answer a reader whom the caller has verified; raise `AccessDenied`, with no reason."""
         try:
             self._limits.check(request)
-            return self._asked(reader, request)
+            return ask_node(self._node(reader), request)
         except DataError:
             raise
         except Exception as error:
             _log.warning("%s: a request failed: %s", self.server_id, type(error).__name__)
             raise refused() from None
 
-    def _asked(
-        self, reader: Reader, request: SummaryRequest | SubQuery
-    ) -> ServerSummary | SubAnswer:
-        node = self._node(reader)
-        if isinstance(request, SubQuery):
-            return node.answer(request)
-        return node.summarise(request)
-
-    def _is_current(
-        self, reader: Reader, request: SummaryRequest | SubQuery, known: int | None
-    ) -> bool:
+    def _is_current(self, reader: Reader, request: NodeRequest, known: int | None) -> bool:
         if known is None or self._version is None:
             return False
         if isinstance(request, SubQuery) and not self._answers_by_version:

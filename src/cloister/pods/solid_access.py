@@ -84,6 +84,20 @@ class SolidAccess:
         content = write_acl(acl).encode()
         self.client.put(self.list_address(resource), content, TURTLE, etag=etag, new=not etag)
 
+    def copy_list(self, source: str, target: str) -> None:
+        """Give a resource the rules of another one's own list, or no own list where it has none.
+
+        The target's list is looked at before the source's: where somebody else changes the source
+        meanwhile and then copies, one of the two finds the target changed (`Conflict`), or comes
+        last.
+        """
+        before = self.fetch_list(target)
+        wanted = self.fetch_list(source).acl
+        if wanted is not None:
+            self.store_list(target, wanted.own(source).bound_to(target), before.etag)
+        elif before.acl is not None:
+            self.client.delete(self.list_address(target), etag=before.etag)
+
     def fetch_groups(self, document: str) -> GroupMembers:
         """Return the groups that a public document defines; none where it cannot be had."""
         if origin(document) not in self._group_servers:

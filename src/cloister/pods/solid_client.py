@@ -156,9 +156,9 @@ class SolidClient:
             headers["if-none-match"] = "*"
         return self.request("PUT", url, content=content, headers=headers)
 
-    def delete(self, url: str) -> SolidResponse:
-        """Remove a resource."""
-        return self.request("DELETE", url)
+    def delete(self, url: str, *, etag: str = "") -> SolidResponse:
+        """Remove a resource; on condition that it has that tag."""
+        return self.request("DELETE", url, headers={"if-match": etag} if etag else None)
 
     def members(self, container: str) -> list[str]:
         """Return the addresses of what a container holds, in order (``ldp:contains``).

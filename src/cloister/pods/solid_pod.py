@@ -9,23 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 from urllib.parse import quote, unquote
 
 from cloister.core.errors import AccessDenied, Conflict, DataError, SettingsError
 from cloister.core.ids import MAX_ID_LENGTH, AgentId, DocId, PodId, checked_id
 from cloister.core.rights import NOBODY, Reader, Rights
-from cloister.pods.datastore import Resource, checked_read, refused, rights_tag
+from cloister.pods.datastore import DATA_ENDING, Resource, checked_read, refused, rights_tag
 from cloister.pods.document_text import MEDIA_TYPES, media_type_of, text_of
+from cloister.pods.index_resource import terms_id
 from cloister.pods.pod_files import checked_name
 from cloister.pods.ruled_pod import RuledPod
 from cloister.pods.solid_access import AccessMoment, SolidAccess
 from cloister.pods.solid_client import SolidClient
-from cloister.pods.solid_http import checked_address
+from cloister.pods.solid_http import ABSENT, REFUSED, checked_address
 from cloister.pods.web_access_control import AccessRules, Mode
 
 __all__ = ["SolidPod"]
 
+DATA_TYPE: Final = "application/octet-stream"
 TEXT_TYPES: Final = frozenset(MEDIA_TYPES.values())
 MAX_DEPTH: Final = 32  # of containers in containers
 N_TRIES: Final = 4  # to change a list that others are just changing
@@ -71,19 +74,19 @@ class SolidPod(RuledPod):
         """Give all documents that can be indexed, in the order of their addresses."""
         moment = self._access.now()
         with ThreadPoolExecutor(N_THREADS) as pool:
-            addresses = sorted(self._addresses(self._root, MAX_DEPTH))
+            listed = self._addresses(self._root, MAX_DEPTH)
+            addresses = sorted(one for one in listed if not one.endswith(DATA_ENDING))
             for found in pool.map(lambda address: self._resource(address, moment), addresses):
                 if found is not None:
                     yield found
 
     def resource(self, doc_id: DocId) -> Resource | None:
         """Return one document as it is now; None where it is not there or cannot be indexed."""
-        return self._resource(doc_id, self._access.now()) if self._holds(doc_id) else None
+        return self._resource(doc_id, self._access.now()) if self._holds_document(doc_id) else None
 
     def text(self, doc_id: DocId) -> str:
         """Return the words of a document, for the index."""
-        if not self._holds(doc_id):
-            raise refused()
+        self._require_document(doc_id)
         response = self._client.get(doc_id)
         if response.media_type not in TEXT_TYPES:
             raise DataError("not a text", where=doc_id)
@@ -96,10 +99,10 @@ class SolidPod(RuledPod):
         """
         if reader.agent_id and reader.agent_id == self._client.web_id:
             return self.text(doc_id)
-        return checked_read(self, doc_id, reader)
+        return checked_read(lambda: self.modes(doc_id, reader), lambda: self.text(doc_id))
 
     def modes(self, doc_id: DocId, reader: Reader) -> frozenset[Mode]:
-        """Return what a reader may do with a document now; nothing where there is none."""
+        """Return what a reader may do with a document or data; nothing where there is none."""
         if not self._holds(doc_id):
             return frozenset()
         try:
@@ -118,8 +121,9 @@ class SolidPod(RuledPod):
         """
         address = self._root + quote("/".join(checked_name(name)))
         media_type = media_type_of(name)
-        if not media_type or not self._holds(address):
+        if not media_type or not self._holds_document(address):
             raise SettingsError("not a document's name", where=repr(name[:80]))
+        self._drop(terms_id(DocId(address)))  # it tells of the old text
         if rights is None:
             self._client.put(address, text.encode(), media_type)
             return DocId(address)
@@ -133,10 +137,89 @@ class SolidPod(RuledPod):
         return DocId(address)
 
     def delete(self, doc_id: DocId) -> None:
-        """Remove a document; the server removes its list with it."""
-        if not self._holds(doc_id):
-            raise refused()
+        """Remove a document, its index resource first; the server removes lists with them."""
+        self._require_document(doc_id)
+        self._drop(terms_id(doc_id))
         self._client.delete(doc_id)
+
+    def data_id(self, name: str) -> DocId:
+        """Return the address of data with this name."""
+        address = DocId(self._root + quote("/".join(checked_name(name))))
+        if not self._holds_data(address):
+            raise SettingsError(
+                "not a name of data", where=repr(name[:80]), remedy=f"end it in {DATA_ENDING}"
+            )
+        return address
+
+    def data_ids(self) -> Iterator[DocId]:
+        """Give the addresses of all data, in order."""
+        listed = sorted(self._addresses(self._root, MAX_DEPTH))
+        yield from (DocId(address) for address in listed if self._holds_data(address))
+
+    def data(self, data_id: DocId) -> bytes | None:
+        """Return data, for the program; None where there is none or it may not be read."""
+        if not self._holds_data(data_id):
+            return None
+        response = self._client.request("GET", data_id, expected=REFUSED)
+        return None if response.status in REFUSED else response.content
+
+    def read_data(self, data_id: DocId, reader: Reader) -> bytes:
+        """Return data if this reader may read it now, else raise.
+
+        Where the client acts for the reader, the server itself decides.
+        """
+        if not reader.agent_id or reader.agent_id != self._client.web_id:
+            return super().read_data(data_id, reader)
+        found = self.data(data_id)
+        if found is None:
+            raise refused()
+        return found
+
+    def delete_data(self, data_id: DocId) -> None:
+        """Remove data; the server removes its list with it."""
+        if not self._holds_data(data_id):
+            raise refused()
+        self._client.delete(data_id)
+
+    def _changing(self) -> AbstractContextManager[None]:
+        """Nobody can be kept out of a server: changes go by tags."""
+        return nullcontext()
+
+    def _require_document(self, doc_id: DocId) -> None:
+        if not self._holds_document(doc_id):
+            raise refused()
+
+    def _own_rules(self, doc_id: DocId) -> AccessRules | None:
+        own = self._access.fetch_list(doc_id).acl
+        return None if own is None else own.own(doc_id)
+
+    def _copy_rules(self, source: DocId, target: DocId) -> None:
+        if not self._holds_document(source) or not self._holds_data(target):
+            raise refused()
+        self._repeated(lambda: self._access.copy_list(source, target))
+
+    def _has_data(self, data_id: DocId) -> bool:
+        if not self._holds_data(data_id):
+            return False
+        return self._client.request("HEAD", data_id, expected=REFUSED).status not in ABSENT
+
+    def _put_data(
+        self, data_id: DocId, content: bytes, rights: Rights | None, like: DocId | None
+    ) -> None:
+        """Make it empty, set its rules, then fill it, unless it was removed meanwhile."""
+        if not self._holds_data(data_id):
+            raise SettingsError("not the address of data in this pod", where=repr(data_id[:80]))
+        self._client.request("DELETE", data_id, expected=ABSENT)
+        self._client.put(data_id, b"", DATA_TYPE, new=True)
+        if like is not None:
+            self._copy_rules(like, data_id)
+        elif rights is not None:
+            self._put_rights(data_id, rights)
+        self._client.put(data_id, content, DATA_TYPE, etag="*")
+
+    def _drop(self, data_id: DocId) -> None:
+        """Remove data if it is there and the client may."""
+        self._client.request("DELETE", data_id, expected=REFUSED)
 
     def _create(self, address: str, media_type: str) -> bool:
         """Make an empty document; say whether there was none."""
@@ -153,13 +236,21 @@ class SolidPod(RuledPod):
         """Change the rules as they are now; whoever changes them meanwhile is not overwritten."""
         if not self._holds(address):
             raise refused()
-        for n_left in reversed(range(N_TRIES)):
+
+        def changed() -> None:
             acl, etag = self._access.fetch_list(address)
             moment = self._access.now()
             moment.keep(address, acl)
-            changed = change(moment.rules(address)).bound_to(address)
+            rules = change(moment.rules(address))
+            self._access.store_list(address, rules.bound_to(address), etag)
+
+        self._repeated(changed)
+
+    def _repeated(self, change: Callable[[], None]) -> None:
+        """Try again where somebody else was faster."""
+        for n_left in reversed(range(N_TRIES)):
             try:
-                self._access.store_list(address, changed, etag)
+                change()
                 return
             except Conflict:
                 if not n_left:
@@ -188,8 +279,14 @@ class SolidPod(RuledPod):
         rights = rules.rights(owner=self.owner, members=moment.members(rules))
         return Resource(DocId(address), response.etag, rights_tag(rights), rights)
 
+    def _holds_document(self, address: str) -> bool:
+        return not address.endswith(DATA_ENDING) and self._holds(address)
+
+    def _holds_data(self, address: str) -> bool:
+        return address.endswith(DATA_ENDING) and self._holds(address)
+
     def _holds(self, address: str) -> bool:
-        """Say whether an address can be a document of this pod, however it is written."""
+        """Say whether an address can be of something in this pod, however it is written."""
         rest = address.removeprefix(self._root)
         return rest != address and not any(
             step in ("", ".", "..")

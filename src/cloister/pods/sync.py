@@ -5,6 +5,9 @@ compared as values with those in the index: a revocation is found even where two
 tag. What takes away is committed first, before any text is read, so that a slow pod or a crash
 does not keep revoked rights alive.
 
+Where the pod keeps index resources (`cloister.pods.index_resource`), a document is indexed from its
+own without its text being fetched, if it is of this state and analysis. What is missing is written.
+
 Between two syncs the index may be behind the pod. A text is shown only after
 `Datastore.read` has asked the pod itself; scores and ids follow the index.
 """
@@ -17,8 +20,12 @@ from typing import Final, Literal, NamedTuple, Protocol
 from cloister.core.errors import AccessDenied, DataError, StoreError
 from cloister.core.ids import DocId, PodId
 from cloister.core.rights import NOBODY, Rights
+from cloister.index.analysis import TextAnalysis
 from cloister.index.shard import IndexedDocument
+from cloister.index.term_counts import TermCounts
 from cloister.pods.datastore import Datastore, Resource
+from cloister.pods.index_resource import DocumentTerms, joined_counts
+from cloister.pods.pod_index import PodIndex
 
 __all__ = ["SyncCounts", "SyncedIndex", "sync"]
 
@@ -40,6 +47,10 @@ class SyncCounts(NamedTuple):
     left_out
         Documents that cannot be read as text, or that changed while they were read; they are not
         in the index, and the next sync tries again.
+    from_pod_index
+        Of those added or changed: indexed from their index resources, their texts not fetched.
+    pod_index_written, pod_index_failed
+        Index resources that were written, and changes to index resources that the pod refused.
     """
 
     added: int = 0
@@ -48,13 +59,23 @@ class SyncCounts(NamedTuple):
     rights_changed: int = 0
     unchanged: int = 0
     left_out: int = 0
+    from_pod_index: int = 0
+    pod_index_written: int = 0
+    pod_index_failed: int = 0
 
 
 class SyncedIndex(Protocol):
     """What a sync needs of an index; a `cloister.index.shard.Shard` has it."""
 
+    @property
+    def analysis(self) -> TextAnalysis:
+        """How texts are cut into terms."""
+
     def add(self, documents: Iterable[IndexedDocument], /) -> object:
         """Add documents, or change those that are there."""
+
+    def add_counted(self, documents: Sequence[IndexedDocument], counts: TermCounts, /) -> object:
+        """Add documents whose terms were counted already."""
 
     def delete(self, doc_ids: Iterable[DocId], /) -> object:
         """Take documents out."""
@@ -77,6 +98,7 @@ def sync(
     index: SyncedIndex,
     *,
     unreachable: Literal["keep", "hide"] = "keep",
+    index_in_pod: bool = False,
 ) -> SyncCounts:
     """Make an index hold what a pod holds, with the rights that hold there.
 
@@ -90,6 +112,10 @@ def sync(
         What becomes of the documents in the index when the pod does not answer: they stay as at
         the last sync, or nobody may read them until the pod answers again. The error is raised
         in both cases.
+    index_in_pod
+        Whether the pod keeps an index resource beside each document, from which this index and
+        others can be made. They are written with the documents' rules. Without Write the client is
+        refused, and told so in the counts.
     """
     held = _held(index, datastore.pod_id)
     try:
@@ -100,12 +126,24 @@ def sync(
         raise
     plan = _plan(held, listed)
     _take_away(index, plan.gone, plan.rights)
+    pod_index = PodIndex(datastore, index.analysis) if index_in_pod else None
+    if pod_index is not None:
+        pod_index.mend(listed)
     left_out: list[DocId] = []
-    for batch in _batches(_documents(datastore, plan.to_read, left_out)):
-        index.add(batch)
+    for batch in _batches(_documents(datastore, plan.to_read, left_out, pod_index)):
+        _add(index, batch)
         index.commit()
     _take_away(index, [doc_id for doc_id in left_out if doc_id in held], {})
-    return _counts(held, listed, plan, frozenset(left_out))
+    counts = _counts(held, listed, plan, frozenset(left_out))
+    if pod_index is None:
+        return counts
+    done = {resource.doc_id for resource in plan.to_read}
+    pod_index.fill(one for doc_id, one in listed.items() if doc_id not in done)
+    return counts._replace(
+        from_pod_index=pod_index.n_read,
+        pod_index_written=pod_index.n_written,
+        pod_index_failed=pod_index.n_failed,
+    )
 
 
 class _Held(NamedTuple):
@@ -145,13 +183,34 @@ def _take_away(index: SyncedIndex, gone: Sequence[DocId], rights: Mapping[DocId,
         index.commit()
 
 
-def _batches(documents: Iterable[IndexedDocument]) -> Iterator[list[IndexedDocument]]:
+class _ReadDocument(NamedTuple):
+    """A document that was read, and its terms where they were counted for an index resource."""
+
+    document: IndexedDocument
+    terms: DocumentTerms | None
+
+    @property
+    def n_chars(self) -> int:
+        terms = () if self.terms is None else self.terms.terms
+        return len(self.document.text) + sum(map(len, terms))
+
+
+def _add(index: SyncedIndex, batch: Sequence[_ReadDocument]) -> None:
+    documents = [one.document for one in batch]
+    counted = [one.terms for one in batch if one.terms is not None]
+    if counted:
+        index.add_counted(documents, joined_counts(counted))
+    else:
+        index.add(documents)
+
+
+def _batches(documents: Iterable[_ReadDocument]) -> Iterator[list[_ReadDocument]]:
     """Read texts before the index is changed: nobody has to wait for a slow pod."""
-    batch: list[IndexedDocument] = []
+    batch: list[_ReadDocument] = []
     n_chars = 0
     for document in documents:
         batch.append(document)
-        n_chars += len(document.text)
+        n_chars += document.n_chars
         if n_chars >= BATCH_CHARS:
             yield batch
             batch, n_chars = [], 0
@@ -160,34 +219,44 @@ def _batches(documents: Iterable[IndexedDocument]) -> Iterator[list[IndexedDocum
 
 
 def _documents(
-    datastore: Datastore, resources: Iterable[Resource], left_out: list[DocId]
-) -> Iterator[IndexedDocument]:
+    datastore: Datastore,
+    resources: Iterable[Resource],
+    left_out: list[DocId],
+    pod_index: PodIndex | None,
+) -> Iterator[_ReadDocument]:
     for resource in resources:
-        document = _document(datastore, resource)
+        document = _document(datastore, resource, pod_index)
         if document is None:
             left_out.append(resource.doc_id)
         else:
             yield document
 
 
-def _document(datastore: Datastore, resource: Resource) -> IndexedDocument | None:
-    """Read a text with the rights that held both before and after it was read."""
+def _document(
+    datastore: Datastore, resource: Resource, pod_index: PodIndex | None
+) -> _ReadDocument | None:
+    """Read a document with the rights that held both before and after it was read."""
     for _ in range(N_TRIES):
-        try:
-            text = datastore.text(resource.doc_id)
-        except (AccessDenied, DataError):
-            return None
+        known = None if pod_index is None else pod_index.read(resource)
+        text = ""
+        if known is None:
+            try:
+                text = datastore.text(resource.doc_id)
+            except (AccessDenied, DataError):
+                return None
         now = datastore.resource(resource.doc_id)
         if now is None:
             return None
         if now == resource:
-            return IndexedDocument(
+            terms = known if pod_index is None else pod_index.keep(now, text, known)
+            document = IndexedDocument(
                 doc_id=now.doc_id,
                 pod_id=datastore.pod_id,
-                text=text,
+                text=text if terms is None else "",
                 rights=now.rights,
                 etag=now.etag,
             )
+            return _ReadDocument(document, terms)
         resource = now
     return None
 

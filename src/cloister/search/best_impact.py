@@ -9,6 +9,9 @@ For each named document there are three scores. ``lower`` counts what is known, 
 each open term as much as the list allows, and ``estimate`` takes what is to be expected if terms
 were independent: the share of the remaining documents that hold the term, times the weight of their
 mean count. Lower and upper bounds are certain if all servers tell the truth; the estimate is not.
+
+A term may have no list, or more documents than its list. Of those that no list names only estimates
+are made: so many documents hold it, as often as they do on average and as long as documents are.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ __all__ = ["ServerOutlook", "rank_by_best_impact", "server_outlooks"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+MOST_UNNAMED: Final = 20  # documents that no list names of which a server is given estimates
 _SLACK: Final = 1e-9  # more than rounding can do
 
 
@@ -54,6 +58,8 @@ class ServerOutlook(NamedTuple):
         What each term adds to one of these at most.
     constant
         What each document gets besides.
+    unnamed_estimates
+        Scores to be expected of documents that no list names, best first; some of them.
     """
 
     server_id: ServerId
@@ -66,6 +72,12 @@ class ServerOutlook(NamedTuple):
     n_unnamed: int
     unnamed_weights: Floats
     constant: float
+    unnamed_estimates: Floats = np.empty(0)
+
+    @property
+    def estimates(self) -> Floats:
+        """What is to be expected of documents that lists name, and of others."""
+        return np.concatenate([self.estimate, self.unnamed_estimates])
 
     @property
     def unnamed_upper(self) -> float:
@@ -133,6 +145,7 @@ def server_outlooks(summaries: Sequence[ServerSummary], query: QueryWeights) -> 
     upper = certain + open_weights.sum(axis=1)
     estimate = certain + expected.sum(axis=1)
     unnamed = _most_anywhere(query, floors)
+    expected_others = _expected_unnamed(summaries, query, floors, unnamed)
     ends = np.searchsorted(rows, np.arange(len(summaries) + 1)).tolist()
     return [
         ServerOutlook(
@@ -140,6 +153,7 @@ def server_outlooks(summaries: Sequence[ServerSummary], query: QueryWeights) -> 
             open_weights[part], floors.presence[server],
             max(one.documents.n_entities - (part.stop - part.start), 0),
             unnamed[server], query.constant,
+            expected_others[server] + query.constant,
         )
         for server, one in enumerate(summaries)
         for part in [slice(ends[server], ends[server + 1])]
@@ -164,14 +178,15 @@ def rank_by_best_impact(outlooks: Sequence[ServerOutlook], k: int) -> list[Serve
      ServerScore(server_id='c', score=0.0)]
     """
     listed = sorted(outlooks, key=lambda one: one.server_id)
-    estimates = np.concatenate([np.empty(0), *(one.estimate for one in listed)])
-    servers = np.repeat(np.arange(len(listed)), [len(one.estimate) for one in listed])
+    scores = [one.estimates for one in listed]
+    estimates = np.concatenate([np.empty(0), *scores])
+    servers = np.repeat(np.arange(len(listed)), [len(one) for one in scores])
     best = np.argsort(-estimates, kind="stable")[: max(k, 0)]  # of equals the first server's
     gains = np.zeros(len(listed))
     np.add.at(gains, servers[best], 1 / np.log2(2 + np.arange(len(best))))
     order = sorted(
-        (-gain, -float(one.estimate.max(initial=-np.inf)), one.server_id)
-        for gain, one in zip(gains.tolist(), listed, strict=True)
+        (-gain, -float(found.max(initial=-np.inf)), one.server_id)
+        for gain, found, one in zip(gains.tolist(), scores, listed, strict=True)
         if one.best_upper > -np.inf
     )
     return [ServerScore(server_id, -loss) for loss, _, server_id in order]
@@ -241,6 +256,27 @@ def _most_occurrences(named: _Named, floors: _Floors) -> Floats:
     room = lengths - named.counts.sum(axis=1, keepdims=True)
     most = np.minimum(np.minimum(by_floor + _SLACK, floors.most_in_one[rows]), room)
     return np.where(named.counts > 0, 0.0, np.floor(np.maximum(most, 0.0)))
+
+
+def _expected_unnamed(
+    summaries: Sequence[ServerSummary], query: QueryWeights, floors: _Floors, most: Floats
+) -> list[Floats]:
+    """Return the scores to be expected of each server's documents that no list names.
+
+    For each term that some of them hold: its weight there, and what the others add on average.
+    """
+    n_documents = np.array([one.documents.n_entities for one in summaries], np.float64)
+    n_tokens = np.array([one.n_tokens for one in summaries], np.float64)
+    lengths = (n_tokens / np.maximum(n_documents, 1.0))[:, None]
+    mean = floors.n_occurrences / np.maximum(floors.n_documents, 1.0)
+    weights = np.minimum(_weights(query, mean, lengths), most)
+    average = floors.presence * weights
+    scores = weights + average.sum(axis=1, keepdims=True) - average
+    n_each = np.minimum(floors.n_documents, MOST_UNNAMED).astype(np.int64)
+    return [
+        np.sort(np.repeat(row, n))[::-1][:MOST_UNNAMED]
+        for row, n in zip(scores, n_each, strict=True)
+    ]
 
 
 def _most_anywhere(query: QueryWeights, floors: _Floors) -> Floats:

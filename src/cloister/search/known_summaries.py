@@ -12,12 +12,13 @@ from typing import Final, NamedTuple
 
 from cloister.core.ids import ServerId
 from cloister.search.asking import Ask
-from cloister.search.node import SearchNode, ServerSummary, SummaryRequest, TermSummary
+from cloister.search.asking_each import NodeGroup, ask_each
+from cloister.search.node import SearchNode, ServerSummary, SummaryRequest
+from cloister.search.summary_soundness import is_sound
 
 __all__ = ["Gathered", "KnownSummaries"]
 
 MAX_KEPT_TERMS: Final = 20_000  # of a server; then it is asked anew
-MAX_NUMBER: Final = 2**63  # what a server says is put into arrays
 
 
 class Gathered(NamedTuple):
@@ -93,22 +94,25 @@ class KnownSummaries:
             if node.server_id in requests:
                 groups.setdefault(requests[node.server_id], []).append(node)
         missing: set[ServerId] = set()
+        answers = ask_each(self._ask, [NodeGroup(nodes, one) for one, nodes in groups.items()])
         for request, nodes in groups.items():
-            answers, _ = self._ask(nodes, request)
             for node in nodes:
                 summary = answers.get(node.server_id)
-                if isinstance(summary, ServerSummary) and _sound(summary, node, request):
+                if isinstance(summary, ServerSummary) and is_sound(
+                    summary, node.server_id, request
+                ):
                     self._learn(summary, request)
                 else:
                     missing.add(node.server_id)
         return missing
 
     def _learn(self, summary: ServerSummary, request: SummaryRequest) -> None:
-        """Add to what is known of a version, or begin anew with another one."""
+        """Add to what is known of a version, or begin anew with another one, or with all terms."""
         known = self._known.get(summary.server_id)
         if (
             known is None
             or known.summary.version != summary.version
+            or request.all_terms  # it was checked as a whole: nothing else shall be mixed in
             or len(known.named) > MAX_KEPT_TERMS
         ):
             summary = summary._replace(terms=dict(summary.terms))
@@ -123,35 +127,7 @@ class KnownSummaries:
         if request.with_pairs:
             known.summary = summary._replace(terms=known.summary.terms)
         known.with_pairs |= request.with_pairs
-        known.all_terms |= request.all_terms
 
 
 def _nothing(whole: SummaryRequest) -> SummaryRequest:
     return whole._replace(terms=(), with_pairs=False, all_terms=False)
-
-
-def _sound(summary: ServerSummary, node: SearchNode, request: SummaryRequest) -> bool:
-    """Say whether a summary answers the request and its numbers can be true."""
-    sizes = (summary.version, summary.n_tokens, *summary.documents, *summary.pods, summary.n_terms)
-    complete = sum(one.n_occurrences for one in summary.terms.values()) == summary.n_tokens
-    return (
-        summary.server_id == node.server_id
-        and all(term in summary.terms for term in request.terms)
-        and all(0 <= n < MAX_NUMBER for n in sizes)
-        and all(_sound_term(found, summary) for found in summary.terms.values())
-        and (complete or not request.all_terms)
-    )
-
-
-def _sound_term(found: TermSummary, summary: ServerSummary) -> bool:
-    """Say whether what is told of a term can be true."""
-    in_lists = sum(one.n_occurrences for one in found.best)
-    return (
-        len(found.best) <= found.n_documents <= summary.documents.n_entities
-        and 0 <= found.n_pods <= summary.pods.n_entities
-        and max(found.n_documents, in_lists) <= found.n_occurrences <= summary.n_tokens
-        and all(
-            0 <= one.document < MAX_NUMBER and 1 <= one.n_occurrences <= one.length < MAX_NUMBER
-            for one in found.best
-        )
-    )

@@ -146,7 +146,7 @@ class LearnedSelection:
 
 
 def _impact_features(outlook: ServerOutlook, gain: float) -> list[float]:
-    estimates = np.sort(outlook.estimate)[::-1].tolist() + [0.0] * (_TENTH + 1)
+    estimates = np.sort(outlook.estimates)[::-1].tolist() + [0.0] * (_TENTH + 1)
     upper = outlook.best_upper
     return [
         gain,

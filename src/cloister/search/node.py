@@ -1,8 +1,9 @@
 """What passes between somebody who searches and the servers that keep the documents.
 
 A `SearchNode` is one server as one user reaches it: who the user is was verified where the
-documents lie, and all that comes back is about what this user may read. A node answers two
-questions: what do you have for these terms (`summarise`), and which documents are best (`answer`).
+documents lie, and all that comes back is about what this user may read. A node answers three
+questions: what do you have for these terms (`summarise`), what do you have at all (`table`), and
+which documents are best (`answer`).
 """
 
 from __future__ import annotations
@@ -12,18 +13,23 @@ from typing import NamedTuple, Protocol
 from cloister.core.ids import DocId, PodId, ServerId
 from cloister.index.entity_statistics import StatisticsTable
 from cloister.index.entity_weights import ModelSettings, SparseModel
+from cloister.search.table_settings import TableSettings
 from cloister.search.word_vector_ranking import VectorModel, VectorPart
 
 __all__ = [
     "Hit",
     "Impact",
     "LevelSummary",
+    "NodeAnswer",
+    "NodeRequest",
     "ScoreRest",
     "SearchNode",
     "ServerSummary",
+    "ServerTable",
     "SubAnswer",
     "SubQuery",
     "SummaryRequest",
+    "TableRequest",
     "TermPart",
     "TermSummary",
     "VectorQuery",
@@ -99,6 +105,24 @@ class ServerSummary(NamedTuple):
     n_terms: int  # different ones on the server; 0 unless asked for pairs
     terms: dict[str, TermSummary]
     mean_vector: tuple[float, ...] = ()
+
+
+class TableRequest(NamedTuple):
+    """Asks for all that a searcher needs to choose servers, whatever the query will be."""
+
+    settings: TableSettings = TableSettings()
+
+
+class ServerTable(NamedTuple):
+    """A selector table of one server for one user, as its server packed it.
+
+    `cloister.search.selector_table.SelectorTable.from_bytes` reads it; good until the version
+    changes, which is that of the server's summaries.
+    """
+
+    server_id: ServerId
+    version: int
+    content: bytes
 
 
 class VectorQuery(NamedTuple):
@@ -221,6 +245,10 @@ class SubAnswer(NamedTuple):
     hits: tuple[Hit, ...]
 
 
+NodeRequest = SummaryRequest | TableRequest | SubQuery
+NodeAnswer = ServerSummary | ServerTable | SubAnswer
+
+
 class SearchNode(Protocol):
     """One server, as one user reaches it."""
 
@@ -233,3 +261,6 @@ class SearchNode(Protocol):
 
     def answer(self, query: SubQuery) -> SubAnswer:
         """Return the best documents that the user may read here."""
+
+    def table(self, request: TableRequest) -> ServerTable:
+        """Return all that the user may know of the server for choosing servers."""

@@ -1,9 +1,10 @@
 """Global statistics with noise: one differentially private release of frequencies and sizes.
 
 A document is in as many counters as it has different terms. So each unit (a document, or a pod)
-brings in at most ``max_terms`` terms, and every counter gets discrete normal noise of a width for
-that many. Whose tables: those of one server, which then trusts nobody; or of several servers
-together, made by somebody who sees the exact counts of all of them.
+brings in at most ``max_terms`` terms (`cloister.search.contribution_bounding`), and every counter
+gets discrete normal noise of a width for that many (`cloister.search.planned_statistics`). Whose
+tables: those of one server, which then trusts nobody; or of several servers together, made by
+somebody who sees the exact counts of all of them.
 
 What it guarantees:
 
@@ -28,84 +29,39 @@ document, or with several pods; the time that making it takes.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
-from pydantic import Field
 
-from cloister.core.settings import Settings
-from cloister.index.entity_view import Level
+from cloister.index.entity_view import LEVELS, Level
 from cloister.privacy.accounting import composed_epsilon, losses_of
-from cloister.privacy.calibration import noise_multiplier
 from cloister.privacy.ledger.entry import Receipt
 from cloister.privacy.ledger.ledger import Ledger
-from cloister.privacy.level import Level as Unit
 from cloister.privacy.mechanisms.aes_noise import AesWords, Words, add_noise
 from cloister.privacy.mechanisms.noise_table import noise_table
-from cloister.privacy.release import BoundedRelease, Release
-from cloister.privacy.releases.noisy_tables import NoisyTable, NoisyTablesRelease
-from cloister.search.published_statistics import (
-    JoinedContents,
-    PublishedStatistics,
-    PublishedTable,
-    ServerContents,
-    joined_contents,
+from cloister.privacy.release import Release
+from cloister.privacy.releases.noisy_tables import NoisyTablesRelease
+from cloister.search.contribution_bounding import bounded_sizes, bounded_tables, on_word_list
+from cloister.search.noisy_statistics_settings import NoisyStatisticsSettings
+from cloister.search.planned_statistics import (
+    PlannedStatistics,
+    planned_statistics,
+    sized_tables,
+    table_names,
 )
+from cloister.search.published_statistics import PublishedStatistics, PublishedTable
+from cloister.search.server_contents import JoinedContents, ServerContents, joined_contents
 
-__all__ = ["NoisyStatistics", "NoisyStatisticsSettings", "noisy_statistics", "planned_statistics"]
+__all__ = ["NoisyStatistics", "noisy_statistics"]
 
 Integers = NDArray[np.int64]
-Words64 = NDArray[np.uint64]
 
-SIZES_SHARE: Final = 0.1  # of the squared distance, for the numbers of entities and the lengths
 FLOOR_SIGMAS: Final = 2.0  # less than that is read as noise
-# SplitMix64 (Steele, Lea and Flood 2014): the step, and the two multipliers of its finaliser.
-_STEP: Final = np.uint64(0x9E3779B97F4A7C15)
-_FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)
-_SECOND: Final = np.uint64(0x94D049BB133111EB)
-
-
-class NoisyStatisticsSettings(Settings):
-    """What a release may cost, and how much of a unit it counts.
-
-    Parameters
-    ----------
-    epsilon, delta
-        What the whole release may cost for one unit.
-    unit
-        What is protected: a ``document``, or a ``pod`` with all its documents, which is a person's.
-    max_terms
-        So many terms of a unit are counted. Of a pod: so many pairs of a term and a number up to
-        ``max_documents`` of documents that hold it.
-    max_documents
-        Where the unit is a pod: of a term, at most so many documents of a pod count.
-    max_length, n_lengths
-        Longer units count as so long; lengths are rounded to so many steps up to that.
-    kept
-        Which terms of a unit stay: the most ``frequent``, or ``any``, by a hash of term and unit,
-        which also decides between equally frequent ones. Either is decided by the unit alone.
-    """
-
-    epsilon: float = Field(gt=0, le=1000)
-    delta: float = Field(default=1e-6, gt=0, lt=1)
-    unit: Literal["document", "pod"] = "pod"
-    max_terms: int = Field(default=64, ge=1, le=10_000)
-    max_documents: int = Field(default=1, ge=1, le=100)
-    max_length: int = Field(default=400, ge=1)
-    n_lengths: int = Field(default=16, ge=1, le=1000)
-    kept: Literal["any", "frequent"] = "frequent"
-
-    @property
-    def level(self) -> Unit:
-        """The unit as the ledger names it: a pod is a user's."""
-        return Unit.USER if self.unit == "pod" else Unit.DOCUMENT
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,123 +151,44 @@ def noisy_statistics(
     )
     joined = joined_contents(listed)
     if word_list is not None:
-        joined = _on_word_list(joined, word_list)
-    tables = _exact_tables(joined, settings)
-    tables = {name: tables[name] for name in _table_names(settings, len(listed))}
-    listing = sorted(range(len(joined.vocabulary)), key=joined.vocabulary.__getitem__)
-    if word_list is None:  # sorted: the order in which terms were found would tell of documents
-        listing = [place for place in listing if tables["terms"][0, place]]
-    noised = {name: np.ascontiguousarray(table[:, listing]) for name, table in tables.items()}
-    sizes = _exact_sizes(joined, settings)
-    _add_noise({**noised, "sizes": sizes}, planned.tables, words)
-    vocabulary = [joined.vocabulary[place] for place in listing]
+        joined = on_word_list(joined, word_list)
+    names = table_names(settings, len(listed))
+    counters = _counted(joined, settings, names, found_only=word_list is None)
+    _add_noise({**counters.tables, "sizes": counters.sizes}, planned.tables, words)
     if word_list is None:
-        chosen = np.flatnonzero(noised["terms"][0] >= planned.threshold)
-        noised = {name: table[:, chosen] for name, table in noised.items()}
-        vocabulary = [vocabulary[place] for place in chosen.tolist()]
-    statistics = _read(vocabulary, noised, sizes, planned, settings, len(listed))
-    tables_made = _sized(planned.tables.tables, len(vocabulary), len(sizes))
-    made = planned.tables.model_copy(update={"tables": tables_made})
+        counters = _reaching(counters, planned.threshold)
+    statistics = _read(counters, planned, settings, len(listed))
+    sized = sized_tables(planned.tables.tables, len(counters.vocabulary), len(counters.sizes))
+    made = planned.tables.model_copy(update={"tables": sized})
     return NoisyStatistics(settings, statistics, planned.threshold, (made, *planned.releases[1:]))
 
 
-class PlannedStatistics(NamedTuple):
-    """What a release will put on the ledger, and the threshold of found terms (0 for none)."""
+class _Counters(NamedTuple):
+    """All numbers of a release: tables of one or more rows, one column a term; and the sizes."""
 
-    tables: NoisyTablesRelease
-    releases: tuple[Release, ...]
-    threshold: int
+    vocabulary: Sequence[str]
+    tables: Mapping[str, Integers]
+    sizes: Integers
 
 
-def planned_statistics(
+def _counted(
+    joined: JoinedContents,
     settings: NoisyStatisticsSettings,
+    names: Sequence[str],
     *,
-    n_servers: int = 1,
-    n_words: int | None = None,
-    simulated: bool = False,
-) -> PlannedStatistics:
-    """Say what a release with these settings will put on the ledger, before it is made.
+    found_only: bool,
+) -> _Counters:
+    """Count exactly; terms are sorted, for the order in which they were found tells of documents.
 
-    Parameters
-    ----------
-    n_words
-        Size of the word list; None where terms are found. Then half of delta is for those.
-
-    Examples
-    --------
-    >>> settings = NoisyStatisticsSettings(epsilon=1.0, unit="document", max_terms=100)
-    >>> planned = planned_statistics(settings)
-    >>> [table.name for table in planned.tables.tables], planned.threshold
-    (['terms', 'pods', 'sizes'], 379)
+    ``found_only`` leaves out terms of which nothing is counted.
     """
-    delta = settings.delta if n_words is not None else settings.delta / 2
-    names = _table_names(settings, n_servers)
-    n_sizes = settings.n_lengths + (settings.max_documents if settings.unit == "pod" else 2)
-    tables = _calibrated(settings.epsilon, delta, settings.max_terms, names, n_sizes)
-    release = NoisyTablesRelease(
-        level=settings.level, tables=_sized(tables, n_words or 0, n_sizes), simulated=simulated
-    )
-    if n_words is not None:
-        return PlannedStatistics(release, (release,), 0)
-    threshold, chance = _threshold(tables[0].sigma, settings.max_terms, delta)
-    shown = BoundedRelease(
-        level=settings.level,
-        epsilon=0.0,
-        delta=chance,
-        mechanism_name="terms above a noisy threshold",
-        simulated=simulated,
-    )
-    return PlannedStatistics(release, (release, shown), threshold)
-
-
-def _sized(tables: Sequence[NoisyTable], n_words: int, n_sizes: int) -> tuple[NoisyTable, ...]:
-    """Say how many values each table has."""
-    return tuple(
-        table.model_copy(update={"n_values": n_sizes if table.name == "sizes" else max(1, n_words)})
-        for table in tables
-    )
-
-
-def _table_names(settings: NoisyStatisticsSettings, n_servers: int) -> tuple[str, ...]:
-    """Return which tables of terms there are; of one server one knows how many servers it is."""
-    names = ("terms",) if settings.unit == "pod" else ("terms", "pods")
-    return names if n_servers == 1 else (*names, "servers")
-
-
-@lru_cache(maxsize=64)
-def _calibrated(
-    epsilon: float, delta: float, max_terms: int, names: tuple[str, ...], n_sizes: int
-) -> tuple[NoisyTable, ...]:
-    """Return the tables with the least noise, within a thousandth, that costs ``epsilon``.
-
-    A unit moves at most ``max_terms`` counters of each table of terms and ``n_sizes`` sizes, each
-    by one step: the squared distance is their number over sigma^2, summed over the tables.
-    """
-    moved = {**dict.fromkeys(names, max_terms), "sizes": n_sizes}
-    shares = {**dict.fromkeys(names, (1 - SIZES_SHARE) / len(names)), "sizes": SIZES_SHARE}
-    multiplier = noise_multiplier(epsilon, delta, n_rounds=1)
-    while True:
-        tables = tuple(
-            NoisyTable(name=name, sigma=multiplier * math.sqrt(n / shares[name]), n_moved=n)
-            for name, n in moved.items()
-        )
-        release = NoisyTablesRelease(level=Unit.DOCUMENT, tables=tables)
-        if composed_epsilon(losses_of([release], Unit.DOCUMENT), delta).epsilon <= epsilon:
-            return tables
-        multiplier *= 1.001
-
-
-def _threshold(sigma: float, max_terms: int, delta: float) -> tuple[int, float]:
-    """Return the least threshold, and the chance that any term of one unit alone reaches it.
-
-    Such a term's number is 1 plus noise, and there are at most ``max_terms``.
-    """
-    reach = math.ceil(40 * sigma)  # beyond, the weights are below e^-800
-    weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
-    tails = np.cumsum(weights[::-1])[::-1] / weights.sum()  # chance of at least x
-    chances = max_terms * tails * (1 + 1e-9)
-    first = int(np.argmax(chances <= delta))
-    return first - reach + 1, float(chances[first])
+    exact = bounded_tables(joined, settings)
+    places = sorted(range(len(joined.vocabulary)), key=joined.vocabulary.__getitem__)
+    if found_only:
+        places = [place for place in places if exact["terms"][0, place]]
+    tables = {name: np.ascontiguousarray(exact[name][:, places]) for name in names}
+    vocabulary = [joined.vocabulary[place] for place in places]
+    return _Counters(vocabulary, tables, bounded_sizes(joined, settings))
 
 
 def _add_noise(values: Mapping[str, Integers], release: NoisyTablesRelease, words: Words) -> None:
@@ -322,142 +199,59 @@ def _add_noise(values: Mapping[str, Integers], release: NoisyTablesRelease, word
             add_noise(values[table.name].reshape(-1), noise, words, purpose=purpose)
 
 
-def _on_word_list(joined: JoinedContents, word_list: Sequence[str]) -> JoinedContents:
-    """Leave out what is not on the list, before anything is counted."""
-    positions = {word: position for position, word in enumerate(word_list)}
-    places = np.array([positions.get(term, -1) for term in joined.vocabulary], np.int64)
-    terms = places[joined.terms]
-    known = terms >= 0
-    return joined._replace(
-        vocabulary=tuple(word_list),
-        documents=joined.documents[known],
-        terms=terms[known],
-        counts=joined.counts[known],
+def _reaching(counters: _Counters, threshold: int) -> _Counters:
+    """Leave out the terms whose noisy number is below a threshold."""
+    chosen = np.flatnonzero(counters.tables["terms"][0] >= threshold)
+    return counters._replace(
+        vocabulary=[counters.vocabulary[place] for place in chosen.tolist()],
+        tables={name: table[:, chosen] for name, table in counters.tables.items()},
     )
-
-
-def _exact_tables(joined: JoinedContents, settings: NoisyStatisticsSettings) -> dict[str, Integers]:
-    """Count what is counted of each unit: tables of one or more rows, one column a term.
-
-    Row j of a table of pods has in how many pods more than j documents hold a term.
-    """
-    if settings.unit == "document":
-        kept = _kept(joined.documents, joined, settings)
-        counted = joined._replace(documents=joined.documents[kept], terms=joined.terms[kept])
-        names: dict[str, Level] = {"terms": "document", "pods": "pod", "servers": "server"}
-        return {name: counted.frequencies(level)[None] for name, level in names.items()}
-    n_terms, pod_of = max(1, len(joined.vocabulary)), joined.entities["pod"]
-    pairs, where, n = np.unique(
-        pod_of[joined.documents] * n_terms + joined.terms, return_inverse=True, return_counts=True
-    )
-    occurrences = np.bincount(where, joined.counts, len(pairs)).astype(np.int64)
-    n = np.minimum(n, settings.max_documents)
-    rows = np.arange(n.sum()) - np.repeat(np.cumsum(n) - n, n)
-    flat = np.repeat(pairs, n)
-    spread = joined._replace(terms=flat % n_terms, counts=np.repeat(occurrences, n))
-    kept = _kept(flat // n_terms, spread, settings, rows)
-    cells = rows[kept] * n_terms + spread.terms[kept]
-    table = np.bincount(cells, minlength=settings.max_documents * n_terms).astype(np.int64)
-    server_of = np.zeros(int(pod_of.max(initial=0)) + 1, np.int64)
-    server_of[pod_of] = joined.entities["server"]
-    held = np.unique(server_of[flat[kept] // n_terms] * n_terms + spread.terms[kept])
-    servers = np.bincount(held % n_terms, minlength=n_terms).astype(np.int64)
-    used = slice(len(joined.vocabulary))  # none, where there are no terms
-    return {"terms": table.reshape(-1, n_terms)[:, used], "servers": servers[None, used]}
-
-
-def _kept(
-    units: Integers,
-    joined: JoinedContents,
-    settings: NoisyStatisticsSettings,
-    rows: Integers | None = None,
-) -> Integers:
-    """Return which entries stay: ``max_terms`` of each unit, by what is in that unit alone."""
-    word = np.array([_word(term) for term in joined.vocabulary], np.uint64)[joined.terms]
-    content = np.zeros(int(units.max(initial=0)) + 1, np.uint64)
-    np.add.at(content, units, word * joined.counts.astype(np.uint64))
-    place = _mixed(word + _STEP * content[units])
-    keys: list[NDArray[Any]] = [place]
-    if settings.kept == "frequent":
-        keys.append(-joined.counts)
-    if rows is not None:
-        keys.append(rows)
-    order = np.lexsort((*keys, units))
-    first = np.searchsorted(units[order], units[order])
-    kept: Integers = order[np.arange(len(order)) - first < settings.max_terms]
-    return kept
-
-
-def _word(term: str) -> int:
-    return int.from_bytes(hashlib.blake2b(term.encode(), digest_size=8).digest(), "little")
-
-
-def _mixed(words: Words64) -> Words64:
-    """Mix words as SplitMix64 does: quick, and no privacy rests on it."""
-    words = (words ^ (words >> np.uint64(30))) * _FIRST
-    words = (words ^ (words >> np.uint64(27))) * _SECOND
-    return words ^ (words >> np.uint64(31))
-
-
-def _exact_sizes(joined: JoinedContents, settings: NoisyStatisticsSettings) -> Integers:
-    """Count the units that are at least so long, for each step; then documents and pods.
-
-    A unit moves each of the counters by one at most, and the sum of the first times a step is the
-    number of tokens. Where the unit is a pod, row j counts the pods with more than j documents.
-    """
-    n_pods = joined.n_entities["pod"]
-    lengths, pod_of = joined.lengths, joined.entities["pod"]
-    if settings.unit == "pod":
-        lengths = np.bincount(pod_of, lengths, n_pods).astype(np.float64)
-        n_documents = np.bincount(pod_of, minlength=n_pods)
-        numbers = [int((n_documents > j).sum()) for j in range(settings.max_documents)]
-    else:
-        numbers = [len(lengths), n_pods]
-    steps = (np.arange(settings.n_lengths) + 0.5) * (settings.max_length / settings.n_lengths)
-    long = [int((lengths >= step).sum()) for step in steps]
-    return np.array(long + numbers, np.int64)
 
 
 def _read(
-    vocabulary: Sequence[str],
-    noised: Mapping[str, Integers],
-    sizes: Integers,
+    noised: _Counters,
     planned: PlannedStatistics,
     settings: NoisyStatisticsSettings,
     n_servers: int,
 ) -> PublishedStatistics:
     """Make tables of noisy numbers only."""
+    floors = _floors(noised, planned, n_servers)
+    numbers = _numbers_of_entities(noised.sizes, settings, n_servers)
     step = settings.max_length / settings.n_lengths
-    n_tokens = max(0.0, step * float(sizes[: settings.n_lengths].sum()))
+    n_tokens = max(0.0, step * float(noised.sizes[: settings.n_lengths].sum()))
+    documents = noised.tables["terms"].sum(0)
+    servers = noised.tables["servers"][0] if n_servers > 1 else documents > floors["document"]
+    found: dict[Level, NDArray[np.generic]] = {
+        "document": documents,
+        "pod": noised.tables["terms" if settings.unit == "pod" else "pods"][0],
+        "server": servers,
+    }
+    tables: dict[Level, PublishedTable] = {}
+    for level in LEVELS:
+        values, n = found[level].astype(np.float64), numbers[level]
+        listed = dict(zip(noised.vocabulary, values.tolist(), strict=True))
+        n_pairs = max(1.0, float(values.sum()))
+        tables[level] = PublishedTable(n, n_tokens / n, n_pairs, listed, floors[level])
+    return PublishedStatistics("noisy", tables)
+
+
+def _numbers_of_entities(
+    sizes: Integers, settings: NoisyStatisticsSettings, n_servers: int
+) -> dict[Level, float]:
+    """Read how many entities there are; see `bounded_sizes`."""
     numbers = sizes[settings.n_lengths :]
     pods_alone = settings.unit == "pod"
-    n: dict[Level, float] = {
+    return {
         "document": float(max(1, numbers.sum() if pods_alone else numbers[0])),
         "pod": float(max(1, numbers[0] if pods_alone else numbers[1])),
         "server": float(n_servers),
     }
+
+
+def _floors(noised: _Counters, planned: PlannedStatistics, n_servers: int) -> dict[Level, float]:
+    """Return below what a number is read as noise; a sum of rows has the noise of all of them."""
     sigma = {table.name: table.sigma for table in planned.tables.tables}
-    least = max(
-        FLOOR_SIGMAS * sigma["terms"] * math.sqrt(len(noised["terms"])), planned.threshold / 2
-    )
-    documents = noised["terms"].sum(0)
-    found: dict[Level, Integers] = {
-        "document": documents,
-        "pod": noised["terms" if pods_alone else "pods"][0],
-    }
-    floors: dict[Level, float] = {"document": least, "pod": least, "server": 0.5}
-    if n_servers > 1:
-        found["server"] = noised["servers"][0]
-        floors["server"] = min(FLOOR_SIGMAS * sigma["servers"], n_servers / 2)
-    else:
-        found["server"] = (documents > least).astype(np.int64)
-
-    def table(level: Level) -> PublishedTable:
-        values = found[level].astype(np.float64)
-        listed = dict(zip(vocabulary, values.tolist(), strict=True))
-        n_pairs = max(1.0, float(values.sum()))
-        return PublishedTable(n[level], n_tokens / n[level], n_pairs, listed, floors[level])
-
-    return PublishedStatistics(
-        "noisy", {"document": table("document"), "pod": table("pod"), "server": table("server")}
-    )
+    summed = FLOOR_SIGMAS * sigma["terms"] * math.sqrt(len(noised.tables["terms"]))
+    least = max(summed, planned.threshold / 2)
+    servers = min(FLOOR_SIGMAS * sigma["servers"], n_servers / 2) if n_servers > 1 else 0.5
+    return {"document": least, "pod": least, "server": servers}

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from cloister.core.settings import Settings
 from cloister.index.entity_weights import ModelSettings
 from cloister.search.adaptive_stop import StopSettings
+from cloister.search.table_settings import TableSettings
 from cloister.search.word_vector_ranking import VectorModel
 
 __all__ = ["SearchSettings"]
@@ -36,6 +37,15 @@ class SearchSettings(Settings):
     vector_model
         Ranks servers, pods and documents by the user's word vectors, in the place of ``model``.
         ``selection`` is then ``entity`` or ``all``, and there are no statistics.
+    summaries
+        ``asked``: each query asks every server what it has. ``kept``: the user's selector table of
+        each server says it, which is fetched once; servers that are not chosen are not asked.
+        That needs ``bm25`` or ``lm``: vectors need all terms of all documents.
+    table
+        What tables are asked for, where they are kept; their lists are as long as ``table.n_best``
+        and not ``n_best``.
+    table_age_s
+        For how long a table is used without asking its server whether it still holds.
     """
 
     model: ModelSettings = ModelSettings()
@@ -46,6 +56,9 @@ class SearchSettings(Settings):
     n_best: int = Field(default=20, ge=1)
     stop: StopSettings = StopSettings()
     vector_model: VectorModel | None = None
+    summaries: Literal["asked", "kept"] = "asked"
+    table: TableSettings = TableSettings()
+    table_age_s: float = Field(default=60.0, ge=0)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -55,6 +68,8 @@ class SearchSettings(Settings):
             raise ValueError("merging by CORI needs a selection that gives servers scores")
         if self.selection == "all" and self.n_servers is not None:
             raise ValueError("n_servers needs a selection that ranks servers")
+        if self.summaries == "kept" and (self.is_vector or self.vector_model is not None):
+            raise ValueError("kept tables hold no vectors: use bm25 or lm, or asked summaries")
         if self.vector_model is not None:
             self._fits_vectors()
         return self

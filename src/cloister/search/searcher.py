@@ -1,6 +1,7 @@
 """Search across servers: ask what they have, choose, ask for documents, merge.
 
-1. Each server says what the user may know of it for the query's terms (`known_summaries`).
+1. Each server says what the user may know of it for the query's terms (`known_summaries`), or
+   their tables say it that are kept (`known_tables`).
 2. The numbers are added up: the user's statistics over all servers (`summary_statistics`); or
    published ones are taken.
 3. Servers are ranked (`selection`, `best_impact`, `learned_selection`), and the best are asked, all
@@ -10,49 +11,49 @@
 With word vectors there are no statistics: servers are ranked by their mean vectors
 (`vector_selection`) and rank with the user's vectors, which each of them must have.
 
-Statistics are those of the moment when the servers were asked for them. Rights are checked by each
-server at each request: what was revoked between two requests is not in the answer, though it may
-still count in the statistics of that one query.
+Statistics are those of the moment when the servers were asked for them, or for their tables. Rights
+are checked by each server at each request: what was revoked since then is not in the answer, though
+it may still count in statistics: of that one query, or for as long as a table is kept.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from cloister.core.errors import SettingsError
 from cloister.core.ids import ServerId
 from cloister.core.records import Result
 from cloister.index.analysis import TextAnalysis
 from cloister.index.entity_statistics import StatisticsTable
-from cloister.index.entity_view import Level
+from cloister.index.entity_view import LEVELS, Level
 from cloister.index.entity_weights import EntityStatistics, query_weights
 from cloister.search.adaptive_stop import can_stop
+from cloister.search.all_term_statistics import AllTermStatistics
 from cloister.search.asking import Ask, ask_in_turn
+from cloister.search.asking_each import NodeGroup, ask_each
 from cloister.search.best_impact import ServerOutlook, rank_by_best_impact, server_outlooks
 from cloister.search.explanation import ScoreExplanation, explain
 from cloister.search.known_summaries import KnownSummaries
+from cloister.search.known_tables import KnownTables, TableSource
 from cloister.search.learned_selection import LearnedSelection
 from cloister.search.merging import Merged, merge_by_cori, merge_by_score
 from cloister.search.node import SearchNode, ServerSummary, SubAnswer, SubQuery, VectorQuery
 from cloister.search.search_outcome import SearchOutcome
 from cloister.search.search_settings import SearchSettings
 from cloister.search.selection import ServerScore, rank_servers
-from cloister.search.summary_statistics import user_statistics
+from cloister.search.summary_statistics import (
+    PublishedLevels,
+    statistics_of_terms,
+    user_statistics,
+)
 from cloister.search.vector_explanation import VectorExplanation, explain_vectors
 from cloister.search.vector_selection import similar_servers
 from cloister.search.word_vector_ranking import VectorModel
 from cloister.search.word_vector_table import WordVectors
 
-__all__ = ["PublishedLevels", "Searcher"]
-
-
-class PublishedLevels(Protocol):
-    """Statistics that everybody may see, at each level."""
-
-    def level(self, level: Level) -> EntityStatistics:
-        """Return those of documents, of pods, or of servers."""
+__all__ = ["Searcher"]
 
 
 class _SearchPlan(NamedTuple):
@@ -82,7 +83,11 @@ class Searcher:
     vectors
         The user's, for a ``vector_model``; each server must have the same.
     ask
-        How several nodes are asked, and for how long one waits.
+        How several nodes are asked, and for how long one waits. Where servers are asked different
+        things it is called from several threads at once, unless it is `ask_in_turn`.
+    tables
+        Where the user's selector tables come from, where summaries are ``kept``; the nodes
+        themselves where not given.
     """
 
     def __init__(
@@ -95,6 +100,7 @@ class Searcher:
         learned: LearnedSelection | None = None,
         vectors: WordVectors | None = None,
         ask: Ask = ask_in_turn,
+        tables: TableSource | None = None,
     ) -> None:
         self.settings = settings or SearchSettings()
         self._analysis = analysis or TextAnalysis()
@@ -107,13 +113,20 @@ class Searcher:
             raise SettingsError("the learned selector is not given", where="Searcher.learned")
         if self.settings.vector_model is not None and vectors is None:
             raise SettingsError("the user's vectors are not given", where="Searcher.vectors")
+        if tables is not None and self.settings.summaries != "kept":
+            raise SettingsError("tables are not used", where="Searcher.tables")
         self._vectors = vectors
-        self._published = published
+        self._published: dict[Level, EntityStatistics] = {}
+        if published is not None and self.settings.statistics == "global":
+            self._published = {level: published.level(level) for level in LEVELS}
+        self._all_terms = AllTermStatistics(self._published)
         self._learned = learned
         self._ask = ask
         n_best = self.settings.n_best if self.settings.needs_lists else 0
-        self._known = KnownSummaries(nodes, ask, n_best)
-        self._kept_tables: dict[Level, tuple[object, StatisticsTable]] = {}
+        self._known: KnownSummaries | KnownTables = KnownSummaries(nodes, ask, n_best)
+        if self.settings.summaries == "kept":
+            kept = self.settings.table, self.settings.table_age_s
+            self._known = KnownTables(nodes, ask, *kept, source=tables)
 
     def search(self, query_text: str, *, k: int = 10, explain: bool = False) -> SearchOutcome:
         """Return the best k documents that the user may read.
@@ -164,10 +177,13 @@ class Searcher:
 
     def _plan(self, terms: tuple[str, ...], k: int, explain: bool) -> _SearchPlan:
         settings, different = self.settings, tuple(dict.fromkeys(terms))
-        summaries, missing = self._known.gather(
-            terms, with_pairs=settings.model.model == "lm", all_terms=settings.is_vector
-        )
         own = settings.statistics == "own"
+        with_norms = settings.is_vector and (not own or settings.selection == "entity")
+        summaries, missing = self._known.gather(
+            terms, with_pairs=settings.model.model == "lm", all_terms=with_norms
+        )
+        if with_norms:
+            self._all_terms.update(summaries)
         documents = self._table(summaries, different, "document")
         pods = None if settings.n_pods is None else self._table(summaries, different, "pod")
         query = SubQuery(
@@ -186,32 +202,17 @@ class Searcher:
     def _table(
         self, summaries: Sequence[ServerSummary], terms: Sequence[str], level: Level
     ) -> StatisticsTable:
-        """Return statistics of a level for a query's terms; for vectors for all terms.
+        """Return statistics of a level for a query's terms."""
+        if level in self._published:
+            return statistics_of_terms(self._published[level], terms)
+        return user_statistics(summaries, terms, level)
 
-        The latter are kept: equal ones shall be one object, for which servers keep vectors.
-        """
-        if not self.settings.is_vector:
-            return self._made_table(summaries, terms, level)
-        key = tuple((one.server_id, one.version) for one in summaries)
-        kept = self._kept_tables.get(level)
-        if kept is None or kept[0] != key:
-            every = sorted({term for one in summaries for term in one.terms})
-            kept = self._kept_tables[level] = (key, self._made_table(summaries, every, level))
-        return kept[1]
-
-    def _made_table(
-        self, summaries: Sequence[ServerSummary], terms: Sequence[str], level: Level
-    ) -> StatisticsTable:
-        if self.settings.statistics != "global" or self._published is None:
-            return user_statistics(summaries, terms, level)
-        found = self._published.level(level)
-        df = [max(value, 0.0) for value in found.frequencies(terms).tolist()]
-        return StatisticsTable(
-            float(found.n_entities),
-            float(found.mean_length),
-            float(found.n_pairs),
-            dict(zip(terms, df, strict=True)),
-        )
+    def _groups(self, names: Sequence[ServerId], query: SubQuery) -> list[NodeGroup]:
+        """Return what servers are asked; with TF-IDF each gets statistics of its own terms."""
+        if not self.settings.is_vector or query.document_statistics is None:
+            return [NodeGroup([self._nodes[name] for name in names], query)]
+        known = self._all_terms
+        return [NodeGroup([self._nodes[name]], known.narrowed(query, name)) for name in names]
 
     def _outlooks(
         self, summaries: Sequence[ServerSummary], terms: Sequence[str], documents: StatisticsTable
@@ -238,9 +239,9 @@ class Searcher:
             case "learned" if self._learned is not None:
                 return self._learned.rank(summaries, terms)
             case _:
-                published = self._published if self.settings.statistics == "global" else None
-                whole = None if published is None else published.level("server")
-                return rank_servers(summaries, terms, self.settings.model, whole)
+                model, whole = self.settings.model, self._published.get("server")
+                norms = self._all_terms.norms(model.idf) if self.settings.is_vector else None
+                return rank_servers(summaries, terms, model, whole, norms)
 
     def _answers(
         self, plan: _SearchPlan, k: int
@@ -254,11 +255,13 @@ class Searcher:
         failed: set[ServerId] = set()
         while waiting:
             wave, waiting = waiting[:n_at_once], waiting[n_at_once:]
-            found, _ = self._ask([self._nodes[name] for name in wave], plan.query)
+            found = ask_each(self._ask, self._groups(wave, plan.query))
             for name in wave:
                 answer = found.get(name)
                 if isinstance(answer, SubAnswer) and _sound(answer, name):
                     answers.append(answer._replace(hits=answer.hits[:k]))
+                    if isinstance(self._known, KnownTables):
+                        self._known.noticed(name, answer.version)
                 else:
                     failed.add(name)
             asked += wave

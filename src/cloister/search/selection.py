@@ -16,17 +16,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cloister.core.errors import DataError
 from cloister.core.ids import ServerId
 from cloister.index.entity_scoring import EntityScorer
 from cloister.index.entity_weights import (
     SUM,
     EntityStatistics,
     ModelSettings,
-    inverse_frequencies,
     query_weights,
 )
 from cloister.index.postings import TermPostings
+from cloister.search.all_term_statistics import AllTermStatistics
 from cloister.search.node import ServerSummary
 from cloister.search.summary_statistics import user_statistics
 
@@ -45,6 +44,7 @@ def rank_servers(
     terms: Sequence[str],
     settings: ModelSettings,
     statistics: EntityStatistics | None = None,
+    norms: NDArray[np.float64] | None = None,
 ) -> list[ServerScore]:
     """Rank the servers that hold a term of the query, best first; names decide between equals.
 
@@ -54,11 +54,14 @@ def rank_servers(
         What the user may know of each server; for TF-IDF with all terms.
     statistics
         Of servers; the user's own over these servers where not given.
+    norms
+        `AllTermStatistics.norms` of these summaries and statistics, for TF-IDF; made anew where
+        not given.
 
     Raises
     ------
     DataError
-        If TF-IDF is asked for and a summary does not hold all terms.
+        If TF-IDF is asked for without ``norms`` and a summary does not hold all terms.
 
     Examples
     --------
@@ -74,7 +77,10 @@ def rank_servers(
     """
     whole = statistics or user_statistics(summaries, list(dict.fromkeys(terms)), "server")
     query = query_weights(terms, whole, settings)
-    norms = None if query.finish == SUM else _norms(summaries, settings, statistics)
+    if query.finish != SUM and norms is None:
+        known = AllTermStatistics(None if statistics is None else {"server": statistics})
+        known.update(summaries)
+        norms = known.norms(settings.idf)
     scorer = EntityScorer(np.array([one.n_tokens for one in summaries], np.float64))
     places, scores = scorer.best(query, lambda t: _matches(summaries, t), len(summaries), norms)
     listed = [
@@ -91,29 +97,3 @@ def _matches(summaries: Sequence[ServerSummary], term: str) -> TermPostings:
     places = np.flatnonzero(counts > 0).astype(np.int32)
     # A count above 2^31 - 1 would say no more than that one does.
     return TermPostings(places, np.minimum(counts[places], 2**31 - 1).astype(np.int32))
-
-
-def _norms(
-    summaries: Sequence[ServerSummary],
-    settings: ModelSettings,
-    statistics: EntityStatistics | None,
-) -> NDArray[np.float64]:
-    """Return the length of each server's TF-IDF vector over all its terms."""
-    for one in summaries:
-        if sum(found.n_occurrences for found in one.terms.values()) != one.n_tokens:
-            raise DataError(
-                "TF-IDF needs summaries with all terms",
-                where="rank_servers",
-                remedy="ask with SummaryRequest.all_terms",
-            )
-    terms = sorted({term for one in summaries for term in one.terms})
-    whole = statistics or user_statistics(summaries, terms, "server")
-    idf = inverse_frequencies(
-        np.maximum(whole.frequencies(terms), 0.0), whole.n_entities, settings.idf
-    )
-    weight = dict(zip(terms, idf.tolist(), strict=True))
-    squares = [
-        sum((found.n_occurrences * weight[term]) ** 2 for term, found in one.terms.items())
-        for one in summaries
-    ]
-    return np.sqrt(np.array(squares, np.float64))

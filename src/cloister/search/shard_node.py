@@ -24,6 +24,7 @@ from cloister.index.analysis import TextAnalysis
 from cloister.index.entity_statistics import StatisticsTable
 from cloister.index.entity_weights import EntityStatistics
 from cloister.index.reader_view import ReaderView
+from cloister.index.term_totals import term_totals
 from cloister.search.document_ranking import DocumentRanking, ScoredDocument
 from cloister.search.impact_list import ImpactLists
 from cloister.search.node import (
@@ -31,11 +32,14 @@ from cloister.search.node import (
     LevelSummary,
     SearchNode,
     ServerSummary,
+    ServerTable,
     SubAnswer,
     SubQuery,
     SummaryRequest,
+    TableRequest,
     TermSummary,
 )
+from cloister.search.selector_table_making import make_selector_table
 from cloister.search.snippet import snippet
 from cloister.search.vector_document_ranking import VectorDocumentRanking, ViewVectors
 from cloister.search.word_vector_table import WordVectors
@@ -88,6 +92,7 @@ class ShardNode(SearchNode):
         self._analysis = analysis or TextAnalysis()
         self._tables: list[StatisticsTable] = []
         self._lists: ImpactLists | None = None
+        self._kept_table: tuple[TableRequest, ServerTable] | None = None
         self._vectors = vectors
         self._kept_vectors: ViewVectors | None = None
         self._lock = Lock()
@@ -102,8 +107,9 @@ class ShardNode(SearchNode):
         with self._lock:
             view = self._view()
             documents, pods = view.level("document"), view.level("pod")
-            listed = dict.fromkeys(request.terms, request.n_best)  # lists are for terms by name
-            others = dict.fromkeys(view.vocabulary() if request.all_terms else (), 0)
+            terms = _all_terms(view) if request.all_terms else {}
+            for term in request.terms:  # lists are for terms by name
+                terms[term] = self._term_summary(view, term, request.n_best)
             return ServerSummary(
                 self._server_id,
                 view.version,
@@ -111,7 +117,7 @@ class ShardNode(SearchNode):
                 _level_summary(documents, request.with_pairs),
                 _level_summary(pods, request.with_pairs),
                 int(view.level("server").n_pairs) if request.with_pairs else 0,
-                {term: self._term_summary(view, term, n) for term, n in (others | listed).items()},
+                terms,
                 self._view_vectors(view, request.vectors).mean if request.vectors else (),
             )
 
@@ -121,6 +127,16 @@ class ShardNode(SearchNode):
             view = self._view()
             ranking = self._ranking(view, query)
             return SubAnswer(self._server_id, view.version, self._hits(ranking, query))
+
+    def table(self, request: TableRequest) -> ServerTable:
+        """Return the reader's selector table; it is kept until what they may read changes."""
+        with self._lock:
+            view, kept = self._view(), self._kept_table
+            if kept is None or kept[0] != request or kept[1].version != view.version:
+                made = make_selector_table(view, self._server_id, request.settings)
+                table = ServerTable(self._server_id, view.version, made.to_bytes())
+                kept = self._kept_table = (request, table)
+            return kept[1]
 
     def _ranking(self, view: ReaderView, query: SubQuery) -> _Ranking:
         if query.vectors is None:
@@ -198,6 +214,16 @@ class ShardNode(SearchNode):
                 return kept
         self._tables = [table, *self._tables[: KEPT_TABLES - 1]]
         return table
+
+
+def _all_terms(view: ReaderView) -> dict[str, TermSummary]:
+    """Return what there is of all terms that may be read, without lists."""
+    flat = view.term_major()
+    totals = zip(*term_totals(flat, view.pods).T.tolist(), strict=True)
+    return {
+        term.decode("utf-8"): TermSummary(*found)
+        for term, found in zip(flat.terms, totals, strict=True)
+    }
 
 
 def _level_summary(level: EntityStatistics, with_pairs: bool) -> LevelSummary:

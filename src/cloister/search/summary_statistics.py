@@ -7,12 +7,21 @@ server with anything readable is one entity.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from cloister.index.entity_statistics import StatisticsTable, added_statistics
 from cloister.index.entity_view import Level
+from cloister.index.entity_weights import EntityStatistics
 from cloister.search.node import ServerSummary
 
-__all__ = ["server_table", "user_statistics"]
+__all__ = ["PublishedLevels", "server_table", "statistics_of_terms", "user_statistics"]
+
+
+class PublishedLevels(Protocol):
+    """Statistics that everybody may see, at each level."""
+
+    def level(self, level: Level) -> EntityStatistics:
+        """Return those of documents, of pods, or of servers."""
 
 
 def user_statistics(
@@ -47,3 +56,18 @@ def server_table(summary: ServerSummary, terms: Sequence[str], level: Level) -> 
         n, pairs = min(summary.documents.n_entities, 1), summary.n_terms
         df = {term: float(one.n_documents > 0) for term, one in found.items()}
     return StatisticsTable(float(n), summary.n_tokens / n if n else 0.0, float(pairs), df)
+
+
+def statistics_of_terms(whole: EntityStatistics, terms: Sequence[str]) -> StatisticsTable:
+    """Return what published statistics say of some terms, as a table that can be sent.
+
+    Examples
+    --------
+    >>> statistics_of_terms(StatisticsTable(4, 2.5, 10, {"cough": 3, "gout": 1}), ["cough"]).table
+    {'cough': 3.0}
+    """
+    df = [max(value, 0.0) for value in whole.frequencies(terms).tolist()]
+    table = dict(zip(terms, df, strict=True))
+    return StatisticsTable(
+        float(whole.n_entities), float(whole.mean_length), float(whole.n_pairs), table
+    )

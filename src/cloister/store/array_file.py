@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from cloister.core.file_errors import explained, writing
 from cloister.store.array_layout import (
     ALLOWED_TYPES,
-    MAGIC,
     ArrayEntry,
     Content,
     aligned,
@@ -40,7 +39,6 @@ __all__ = [
     "StoredArrays",
     "arrays_aside",
     "from_bytes",
-    "is_array_file",
     "open_arrays",
     "to_bytes",
     "write_arrays",
@@ -125,12 +123,6 @@ def to_bytes(kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[
     array([3, 1], dtype=int16)
     """
     return b"".join(_pieces(kind, header, arrays))
-
-
-def is_array_file(path: str | Path) -> bool:
-    """Say whether a file begins as the files of this format do; nothing else is checked."""
-    with Path(path).open("rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
 
 
 def open_arrays(

@@ -28,19 +28,22 @@ from cloister.lab.espresso.agreement import (
     rankings_by_servers,
 )
 from cloister.lab.espresso.federation import (
-    ANALYSIS,
-    FederationSettings,
     build_federation,
-    clinic_world,
     federation_folder,
     n_servers_there,
     open_federation,
+)
+from cloister.lab.espresso.federation_contents import (
+    ANALYSIS,
+    FederationSettings,
+    clinic_world,
     server_name,
     texts_of,
 )
-from cloister.search.published_statistics import contents_of, exact_statistics
+from cloister.search.published_statistics import exact_statistics
 from cloister.search.search_settings import SearchSettings
 from cloister.search.searcher import Searcher
+from cloister.search.server_contents import contents_of
 
 FEDERATION = FederationSettings(servers=3, pods=40)
 SMALL = AgreementSettings(

@@ -1,4 +1,4 @@
-"""ESPRESSO done again: printed tables, claims, selectors and what their lists take."""
+"""ESPRESSO done again: printed tables, claims, selectors and what their tables take."""
 
 from __future__ import annotations
 
@@ -9,27 +9,22 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cloister.core.errors import SettingsError
-from cloister.core.ids import ServerId
 from cloister.lab.bench import pods as bench_pods
 from cloister.lab.bench.process_memory import family_memory_mb
 from cloister.lab.espresso.agreement import at
-from cloister.lab.espresso.federation import ACCESS, FederationSettings
+from cloister.lab.espresso.federation_contents import ACCESS, FederationSettings
 from cloister.lab.reproduce import figures_of
 from cloister.lab.reproduce.collection import Collections
 from cloister.lab.reproduce.espresso import selector_trial
 from cloister.lab.reproduce.espresso.figure_6 import averaged
 from cloister.lab.reproduce.espresso.paper_tables import COLUMNS, TABLE_3, TABLE_4, printed
-from cloister.lab.reproduce.espresso.selector_bytes import gamma_bits, list_bytes, varint_bytes
 from cloister.lab.reproduce.espresso.selector_trial import SelectorSettings, with_lists
 from cloister.lab.reproduce.evidence import Evidence
 from cloister.lab.reproduce.figure import Figure, Size
 from cloister.lab.reproduce.rows import rows_of
 from cloister.lab.reproduce.study import Study, StudyOutcome, StudySettings
-from cloister.search.node import Impact, LevelSummary, ServerSummary, TermSummary
 
 NOWHERE = Collections(Path("nowhere"))
 SERVERS = (1, 2, 3, 4, 5)
@@ -117,22 +112,31 @@ def measures() -> list[str]:
     return [
         *names,
         *(f"{name} {group}" for name, group in itertools.product(names, groups)),
-        *("packed_share", "sent_share", "most_asked"),
+        *("table_share", "largest_share", "most_contacted"),
+        *("agreement", "relevance", "chance", "agreement@10", "judged@10"),
     ]
 
 
 def systems_of(function: str, settings: StudySettings) -> list[str]:
     """Return the systems that a trial measures."""
     from cloister.lab.reproduce.espresso.judged_trial import JUDGED
+    from cloister.lab.reproduce.espresso.low_access_trial import FORMS, LowAccessSettings, at_level
+    from cloister.lab.reproduce.espresso.statistics_shown import table_names
+    from cloister.lab.reproduce.espresso.statistics_trial import StatisticsTrialSettings, at_access
     from cloister.lab.reproduce.espresso.vector_trial import SYSTEMS as VECTORS
 
     if function.endswith("judged_trial:measure"):
         return list(JUDGED)
+    if isinstance(settings, LowAccessSettings):
+        return [at_level(form, n) for form in FORMS.values() for n in settings.curve.levels]
+    if isinstance(settings, StatisticsTrialSettings):
+        named = table_names(settings.cost)
+        return [at_access(name, n) for name in named for n in settings.cost.access]
     if function.endswith("vector_trial:measure"):
         names = list(VECTORS)
     elif isinstance(settings, SelectorSettings):
-        names = [selector_trial.RANDOM, with_lists("learned", 3)]
-        names += [with_lists("best impact", n) for n in settings.list_lengths]
+        names = [selector_trial.RANDOM, selector_trial.BEST_IMPACT, selector_trial.LEARNED]
+        names += [with_lists(n) for n in settings.list_lengths]
     else:
         names = list(settings.systems)  # type: ignore[attr-defined]
     return [at(name, n) for name in names for n in SERVERS]
@@ -145,37 +149,6 @@ def test_gaps_by_length_are_averaged_over_access_levels() -> None:
     }
     found = averaged(Evidence(outcomes), ("low", "high"), "BM25 global, S=1", "map short")
     assert list(found.values()) == [pytest.approx(0.4)]
-
-
-@given(st.integers(1, 10**9))
-def test_gamma_codes_are_as_long_as_they_are_written(number: int) -> None:
-    written = "0" * (len(f"{number:b}") - 1) + f"{number:b}"
-    assert gamma_bits(number) == len(written)
-
-
-@given(st.integers(0, 10**12))
-def test_varints_are_as_long_as_they_are_written(number: int) -> None:
-    written = bytearray()
-    left = number
-    while True:
-        written.append(left & 127)
-        left >>= 7
-        if not left:
-            break
-    assert varint_bytes(number) == len(written)
-
-
-def test_longer_lists_take_more_bytes() -> None:
-    def summary(n_best: int) -> ServerSummary:
-        best = tuple(Impact(n, 2, 100) for n in range(n_best))
-        found = {"cough": TermSummary(9, 9, 18, best)}
-        levels = LevelSummary(9, 0)
-        return ServerSummary(ServerId("s"), 1, 900, levels, levels, 0, found)
-
-    sizes = [list_bytes(summary(n), 100) for n in (1, 3, 9)]
-    assert [one.packed for one in sizes] == sorted({one.packed for one in sizes})
-    # "cough" and its end, three numbers of one byte, and 6 + 1 + 1 for the document.
-    assert sizes[0].sent == 6 + 3 + 8
 
 
 def test_with_all_servers_asked_every_selector_finds_the_centralised_first_five(
@@ -191,14 +164,15 @@ def test_with_all_servers_asked_every_selector_finds_the_centralised_first_five(
         n_servers=3,
         list_lengths=(3, 1),
         n_training=6,
-        n_sized=1,
+        share=0.5,
     )
     found = selector_trial.measure(settings, lambda done, total: None)
-    for name in (with_lists("best impact", 3), with_lists("learned", 3), "random servers"):
+    for name in ("best impact, tables", "learned, tables", "random servers"):
         assert found[at(name, 3)]["overlap@5"] == pytest.approx(1.0)
         assert found[at(name, 1)]["overlap@5"] < 1.0  # type: ignore[operator]
-    assert found[at(with_lists("best impact", 3), 2)]["most_asked"] == 2
-    assert 0 < found[at(with_lists("best impact", 1), 3)]["packed_share"] < 1  # type: ignore[operator]
+    assert found[at("best impact, tables", 2)]["most_contacted"] == 2
+    assert found[at(with_lists(1), 3)]["most_contacted"] == 3
+    assert 0 < found[at("best impact, tables", 3)]["largest_share"] <= 0.5  # type: ignore[operator]
 
 
 def test_memory_of_processes_that_were_started_counts() -> None:

@@ -17,7 +17,8 @@ from cloister.pods.overlay.proofs import Credential, new_holder_key
 from cloister.pods.overlay.token_issuer import TokenIssuer
 from cloister.pods.overlay.tokens import TrustedIssuer
 from cloister.pods.search_server import RequestLimits, SearchServer
-from cloister.search.node import SubQuery, SummaryRequest
+from cloister.search.node import SubQuery, SummaryRequest, TableRequest
+from cloister.search.selector_table import SelectorTable
 from cloister.search.shard_node import ShardNode
 
 FEDERATION = "clinics"
@@ -99,6 +100,7 @@ def compile_kernels() -> None:
     server = small_server("warm")
     server.ask(STRANGER, SubQuery(("fever", "cough"), ModelSettings(), 10))
     server.ask(STRANGER, SummaryRequest(("fever",), n_best=1, with_pairs=True, all_terms=True))
+    SelectorTable.from_bytes(server.ask(STRANGER, TableRequest()).content).summary(["fever"])
 
 
 def trusted(issuer: TokenIssuer) -> TrustedIssuer:

@@ -16,8 +16,18 @@ from cloister.pods.overlay.fan_out import ask_all, ask_within
 from cloister.pods.overlay.in_process import InProcessOverlay
 from cloister.pods.overlay.tokens import TokenVerifier
 from cloister.pods.search_server import RequestLimits, SearchServer
-from cloister.search.node import SearchNode, ServerSummary, SubAnswer, SubQuery, SummaryRequest
+from cloister.search.node import (
+    SearchNode,
+    ServerSummary,
+    ServerTable,
+    SubAnswer,
+    SubQuery,
+    SummaryRequest,
+    TableRequest,
+)
 from cloister.search.searcher import Searcher
+from cloister.search.selector_table import SelectorTable
+from cloister.search.table_settings import TableSettings
 from pods.overlay.overlay_scene import (
     ALICE,
     BOB,
@@ -51,6 +61,10 @@ class _Broken(SearchNode):
         raise RuntimeError("the secret document huntington")
 
     def answer(self, query: SubQuery) -> SubAnswer:
+        self.summarise(SummaryRequest(()))
+        raise AssertionError
+
+    def table(self, request: TableRequest) -> ServerTable:
         self.summarise(SummaryRequest(()))
         raise AssertionError
 
@@ -91,6 +105,14 @@ def test_each_holder_of_a_token_gets_what_they_may_read(
     assert one == found.answers[ServerId("a")]
     summary = nodes[0].summarise(SummaryRequest(("huntington",)))
     assert summary.terms["huntington"].n_documents == (1 if agent == BOB else 0)
+    table = nodes[0].table(TableRequest())
+    assert ask_all(nodes, TableRequest(), 10.0).answers[ServerId("a")] == table
+    read = SelectorTable.from_bytes(table.content).summary(["huntington"])
+    assert read.terms["huntington"].n_documents == (1 if agent == BOB else 0)
+    assert (read.version, read.documents.n_entities) == (
+        summary.version,
+        summary.documents.n_entities,
+    )
 
 
 def test_a_wrong_or_ended_token_opens_no_node(overlay: InProcessOverlay) -> None:
@@ -138,6 +160,7 @@ def test_failing_and_slow_nodes_are_named_and_the_rest_answers() -> None:
         assert "huntington" not in f"{refusal.value} {refusal.value.__cause__}"
         with pytest.raises(NotFound, match="no answer in time"):
             nodes[2].answer(QUERY)
+        assert ask_all(nodes, TableRequest(), 1.5).missing == ("x", "y")
         gate.set()
 
 
@@ -174,14 +197,27 @@ def test_a_searcher_searches_through_the_overlay(overlay: InProcessOverlay) -> N
         QUERY._replace(k=0),
         QUERY._replace(k=11),
         QUERY._replace(n_pods=0),
+        TableRequest(TableSettings(n_best=6, max_bytes=1_000)),
+        TableRequest(TableSettings(n_best=5, max_bytes=1_001)),
     ],
 )
-def test_a_request_for_too_much_is_refused(request_: SummaryRequest | SubQuery) -> None:
-    limits = RequestLimits(n_terms=2, term_characters=10, k=10, n_best=5, all_terms=False)
+def test_a_request_for_too_much_is_refused(
+    request_: SummaryRequest | SubQuery | TableRequest,
+) -> None:
+    limits = RequestLimits(
+        n_terms=2, term_characters=10, k=10, n_best=5, all_terms=False, table_bytes=1_000
+    )
     server = small_server("a", limits=limits)
     assert server.ask(STRANGER, QUERY).server_id == "a"
+    assert server.ask(STRANGER, TableRequest(TableSettings(n_best=5, max_bytes=1_000)))
     with pytest.raises(DataError):
         server.ask(STRANGER, request_)
+
+
+def test_a_server_may_give_no_tables() -> None:
+    server = small_server("a", limits=RequestLimits(table_bytes=0))
+    with pytest.raises(DataError, match="no tables"):
+        server.ask(STRANGER, TableRequest(TableSettings(max_bytes=0)))
 
 
 def test_a_node_of_another_server_is_not_asked() -> None:

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cloister.core.errors import NotFound, SettingsError
@@ -31,14 +32,17 @@ from cloister.pods.overlay.nats_connection import (
 )
 from cloister.pods.overlay.nats_node_service import NatsNodeService
 from cloister.pods.overlay.nats_overlay import NatsOverlay
-from cloister.pods.overlay.parts import PART_BYTES, REFUSAL
+from cloister.pods.overlay.parts import PART_BYTES, REFUSAL, in_parts
 from cloister.pods.overlay.proofs import Credential, new_holder_key
 from cloister.pods.overlay.sealing import SearcherSeal
 from cloister.pods.overlay.token_issuer import TokenIssuer
 from cloister.pods.overlay.tokens import TokenVerifier
 from cloister.pods.overlay.wire import Question, encode_question
-from cloister.search.node import SubQuery, SummaryRequest
+from cloister.search.node import SubQuery, SummaryRequest, TableRequest
+from cloister.search.search_settings import SearchSettings
 from cloister.search.searcher import Searcher
+from cloister.search.selector_table import SelectorTable
+from cloister.search.table_settings import TableSettings
 from pods.overlay.nats_scene import Federation, running
 from pods.overlay.overlay_scene import (
     ALICE,
@@ -256,8 +260,12 @@ def test_an_answer_is_kept_until_the_version_changes(federation: Federation) -> 
         assert alice.summarise(request) is first  # the node said that it still holds
         assert bob.summarise(request) is not first
         assert alice.answer(QUERY) is not alice.answer(QUERY)  # documents are asked for anew
+        table = alice.table(TableRequest())
+        assert alice.table(TableRequest()) is table
+        assert bob.table(TableRequest()).content != table.content
         index.set_rights(0, 1)
         after = alice.summarise(request)
+        assert alice.table(TableRequest()).version == after.version
         assert after.version != first.version
         assert after.terms["cough"].n_documents == first.terms["cough"].n_documents - 1
 
@@ -270,6 +278,48 @@ def test_long_answers_come_in_parts(federation: Federation) -> None:
         summary = node.summarise(SummaryRequest((), all_terms=True))
         assert len(summary.terms) == 14_000
         assert len(json.dumps(summary)) > PART_BYTES
+
+
+def test_a_table_comes_in_parts_as_it_was_packed(federation: Federation) -> None:
+    drawn = np.random.default_rng(5).geometric(5e-5, (60, 10_000))
+    texts = [(" ".join(f"word{i}" for i in row), 2) for row in drawn.tolist()]
+    index = SmallIndex(texts, name=HERE)
+    settings = TableSettings(n_best=60, max_bytes=1_500_000)
+    with _two_nodes(federation, index) as overlay:
+        nodes = _nodes(overlay, credential(TRUSTED))
+        found = ask_all(nodes, TableRequest(settings), 30.0)
+        assert found.missing == ()
+        table = found.answers[HERE]
+        direct = small_server(HERE, index).ask(Reader(ALICE), TableRequest(settings))
+        assert table == direct
+        assert len(in_parts(table.content)) > 1
+        assert SelectorTable.from_bytes(table.content).version == index.version(Reader(ALICE))
+
+
+def test_a_search_with_kept_tables_asks_the_chosen_node_alone(federation: Federation) -> None:
+    index = SmallIndex([("asthma asthma at night", 0), ("cough", 2)], name=HERE)
+    with _two_nodes(federation, index) as overlay:
+        nodes = _nodes(overlay, credential(TRUSTED))
+        settings = SearchSettings(summaries="kept", n_servers=1)
+        searcher = Searcher(nodes, settings=settings, ask=ask_within(10.0))
+        sent: list[str] = []
+        exchanged = overlay._exchanged
+
+        async def keep(subject: str, message: bytes) -> bytes:
+            sent.append(subject)
+            return await exchanged(subject, message)
+
+        overlay._exchanged = keep  # type: ignore[method-assign]
+        assert searcher.search("asthma").servers_asked == (HERE,)
+        sent.clear()
+        outcome = searcher.search("travel")
+        assert (outcome.results, outcome.servers_asked) == ((), ())  # Alice may not read it
+        outcome = searcher.search("asthma night")
+        assert [one.doc_id for one in outcome.results] == [f"{HERE}/0"]
+        assert sent == [node_subject(FEDERATION, HERE, "ask")]
+        index.set_rights(0, 1)
+        assert searcher.search("asthma").results == ()
+        assert searcher.search("asthma").servers_asked == ()  # by the new table
 
 
 def test_nodes_and_searchers_come_back_when_the_broker_does(federation: Federation) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import zlib
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -20,6 +21,8 @@ from cloister.pods.overlay.frames import AskFrame, ReplyFrame, ReplyKind, signed
 from cloister.pods.overlay.parts import PartsOfOne, in_parts
 from cloister.pods.overlay.record_codec import codec_of
 from cloister.pods.overlay.wire import (
+    MAX_ANSWER_BYTES,
+    MAX_PLAIN_BYTES,
     MAX_REQUEST_BYTES,
     Question,
     decode_answer,
@@ -27,7 +30,15 @@ from cloister.pods.overlay.wire import (
     encode_answer,
     encode_question,
 )
-from cloister.search.node import ServerSummary, SubAnswer, SubQuery, SummaryRequest
+from cloister.search.node import (
+    ServerSummary,
+    ServerTable,
+    SubAnswer,
+    SubQuery,
+    SummaryRequest,
+    TableRequest,
+)
+from cloister.search.table_settings import TableSettings
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 ascii_texts = st.text(st.characters(max_codepoint=127), max_size=20)
@@ -45,6 +56,10 @@ PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     ModelSettings: st.builds(
         lambda k1, b: ModelSettings(k1=k1, b=b), st.floats(0.1, 3), st.floats(0, 1)
     ),
+    TableSettings: st.builds(
+        TableSettings, n_best=st.integers(0, 50), max_bytes=st.integers(0, 10**7)
+    ),
+    bytes: st.binary(max_size=100),
 }
 
 
@@ -67,7 +82,7 @@ def values_of(kind: Any) -> st.SearchStrategy[Any]:
     return st.builds(kind, *(values_of(hints[name]) for name in kind._fields))
 
 
-requests = values_of(SummaryRequest) | values_of(SubQuery)
+requests = values_of(SummaryRequest) | values_of(SubQuery) | values_of(TableRequest)
 known = st.none() | integers
 
 QUERY = SubQuery(("cough",), ModelSettings(), 10)
@@ -92,10 +107,51 @@ def test_an_answer_comes_out_as_it_went_in(answer: SubAnswer) -> None:
     assert decode_answer(encode_answer(answer), QUERY) == answer
 
 
+@settings(max_examples=40)
+@given(values_of(ServerTable))
+def test_a_table_comes_out_as_it_went_in_and_answers_nothing_else(table: ServerTable) -> None:
+    content = encode_answer(table)
+    assert decode_answer(content, TableRequest()) == table
+    assert len(content) <= len(table.content) + len(table.server_id.encode()) + 12
+    for request in (QUERY, SummaryRequest(())):
+        with pytest.raises(DataError):
+            decode_answer(content, request)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda content: b"",
+        lambda content: content[:5],
+        lambda content: b"[" + content[1:],
+        lambda content: content[:1] + b"\2" + content[2:],
+        lambda content: content[:10] + b"\xff\xff" + content[12:],
+        lambda content: content.replace(b"clinic", b"\xff\xff\xff\xff\xff\xff"),
+        lambda content: content + bytes(MAX_ANSWER_BYTES),
+        lambda content: encode_answer(SubAnswer(ServerId("clinic"), 3, ())),
+    ],
+    ids=["empty", "cut", "mark", "version", "name", "text", "long", "other"],
+)
+def test_what_is_no_table_is_refused(change: Any) -> None:
+    content = encode_answer(ServerTable(ServerId("clinic"), 3, b"packed"))
+    assert decode_answer(content, TableRequest()).server_id == "clinic"
+    with pytest.raises(DataError):
+        decode_answer(change(content), TableRequest())
+
+
+def test_a_table_that_is_too_long_is_not_sent() -> None:
+    with pytest.raises(DataError, match="ask for less"):
+        encode_answer(ServerTable(ServerId("clinic"), 3, bytes(MAX_ANSWER_BYTES)))
+    with pytest.raises(DataError, match="name"):
+        encode_answer(ServerTable(ServerId("x" * 70_000), 3, b""))
+
+
 @given(st.binary(max_size=200))
 def test_random_bytes_are_refused(content: bytes) -> None:
     with pytest.raises(DataError):
         decode_question(content)
+    with pytest.raises(DataError):
+        decode_answer(b"[" + content, TableRequest())
 
 
 @given(st.data())
@@ -169,7 +225,7 @@ def test_hostile_content_is_refused(content: bytes) -> None:
 
 def test_too_long_a_question_is_not_sent() -> None:
     with pytest.raises(DataError, match="ask for less"):
-        encode_question(Question(SummaryRequest(("x" * MAX_REQUEST_BYTES,))))
+        encode_question(Question(SummaryRequest(("x" * MAX_PLAIN_BYTES,))))
 
 
 def test_a_table_with_a_name_twice_is_refused() -> None:
@@ -235,3 +291,40 @@ def test_parts_that_do_not_fit_are_refused() -> None:
             together.add(wrong)
     with pytest.raises(DataError, match="too long"):
         in_parts(bytes(1_000), 2)
+
+
+def asked(table: StatisticsTable) -> Question:
+    model = ModelSettings(model="tfidf-cosine")
+    return Question(SubQuery(("cough",), model, 10, None, None, table))
+
+
+@pytest.mark.parametrize("n", [1, 5_000, 112_572])
+def test_a_request_with_the_statistics_of_many_terms_is_deflated(n: int) -> None:
+    listed = {f"term{i * 7919 % 1000003}": float(i % 977) for i in range(n)}
+    question = asked(StatisticsTable(475_000.0, 500.0, 0.0, listed))
+    content = encode_question(question)
+    assert len(content) <= MAX_REQUEST_BYTES
+    assert decode_question(content) == question
+
+
+def test_what_cannot_be_deflated_enough_is_refused_with_its_size() -> None:
+    rng = np.random.default_rng(1)
+    listed = {f"{one}": one for one in rng.random(80_000).tolist()}
+    with pytest.raises(DataError, match="of 900000 allowed"):
+        encode_question(asked(StatisticsTable(9.0, 1.0, 0.0, listed)))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"xx",
+        zlib.compress(b"[" * 200_000)[:-3],
+        zlib.compress(b"[1]" * 50_000) + b"x",
+        zlib.compress(bytes(9_000_000)),
+        zlib.compress(b"[]"),
+    ],
+)
+def test_deflated_requests_that_are_damaged_or_too_long_are_refused(content: bytes) -> None:
+    with pytest.raises(DataError):
+        decode_question(b"Z" + content)

@@ -23,14 +23,16 @@ from cloister.core.rights import Reader
 from cloister.lab.bench import Advance, Figures, peak_memory_mb, timed
 from cloister.lab.bench.process_memory import PeakOfChildren
 from cloister.lab.espresso.federation import (
-    ACCESS,
-    ANALYSIS,
     Federation,
-    FederationSettings,
     build_federation,
     federation_folder,
     n_servers_there,
     open_federation,
+)
+from cloister.lab.espresso.federation_contents import (
+    ACCESS,
+    ANALYSIS,
+    FederationSettings,
     sample_texts,
 )
 from cloister.lab.espresso.topic_queries import topic_queries

@@ -25,14 +25,12 @@ from cloister.index.entity_weights import ModelSettings, SparseModel
 from cloister.index.reader_view import ReaderView
 from cloister.index.shard import Shard
 from cloister.lab.espresso.federation import (
-    ANALYSIS,
     Federation,
-    FederationSettings,
     build_federation,
     federation_folder,
     open_federation,
-    sample_texts,
 )
+from cloister.lab.espresso.federation_contents import ANALYSIS, FederationSettings, sample_texts
 from cloister.lab.espresso.topic_queries import LENGTHS, TopicQuery, topic_queries
 from cloister.lab.reproduce.study import Figures, StudySettings
 from cloister.lab.simulation.run import Advance
@@ -45,11 +43,11 @@ from cloister.search.node import SearchNode
 from cloister.search.published_statistics import (
     PublishedStatistics,
     added_published,
-    contents_of,
     exact_statistics,
 )
 from cloister.search.search_settings import SearchSettings
 from cloister.search.searcher import Searcher
+from cloister.search.server_contents import contents_of
 from cloister.search.shard_node import ShardNode
 
 __all__ = [

@@ -16,8 +16,7 @@ one form over levels. `CurvePoint.chance` is what a random order would get.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import Annotated, Final, Literal, NamedTuple
 
@@ -25,22 +24,18 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from cloister.core.errors import DataError
 from cloister.core.ids import AgentId, DocId, PodId
 from cloister.core.random import stream
-from cloister.core.records import Judgement
 from cloister.core.rights import Reader, Rights
 from cloister.core.settings import Settings
-from cloister.data.beir import open_beir
-from cloister.data.worlds.clinic import ClinicSettings, ClinicWorld
 from cloister.index.analysis import TextAnalysis
 from cloister.index.entity_weights import ModelSettings
 from cloister.index.postings import Postings
 from cloister.index.reader_view import ReaderView
 from cloister.index.snapshot import Segment, Snapshot
 from cloister.index.term_counts import count_terms
-from cloister.measure.ndcg import ndcg
-from cloister.measure.ranked import RankedLabels
+from cloister.lab.espresso.curve_texts import CurveTexts
+from cloister.lab.espresso.mean_ndcg import mean_ndcg
 from cloister.search.word_vector_ranking import EntityVectors, VectorModel
 from cloister.search.word_vector_table import WordVectors
 from cloister.search.word_vectors import (
@@ -52,14 +47,7 @@ from cloister.search.word_vectors import (
     train_base,
 )
 
-__all__ = [
-    "CurvePoint",
-    "CurveSettings",
-    "CurveTexts",
-    "access_curve",
-    "beir_texts",
-    "clinic_texts",
-]
+__all__ = ["CUTOFF", "CurvePoint", "CurveSettings", "access_curve", "chance_ndcg"]
 
 CUTOFF: Final = 10  # documents that are looked at
 Rankings = list[list[int]]
@@ -99,14 +87,6 @@ class CurveSettings(Settings):
     seed: int = Field(default=1, ge=0)
 
 
-class CurveTexts(NamedTuple):
-    """A collection: texts, queries, and for each query the grades by number of the text."""
-
-    documents: Sequence[str]
-    queries: Sequence[str]
-    grades: Sequence[Mapping[int, int]]
-
-
 class CurvePoint(NamedTuple):
     """Figures of one form at one level: means over users.
 
@@ -124,10 +104,19 @@ class CurvePoint(NamedTuple):
     seconds: float
 
 
-def access_curve(texts: CurveTexts, settings: CurveSettings | None = None) -> list[CurvePoint]:
+def access_curve(
+    texts: CurveTexts,
+    settings: CurveSettings | None = None,
+    advance: Callable[[int, int], None] | None = None,
+) -> list[CurvePoint]:
     """Return the figures by level and form, and those of BM25 beside them.
 
     Everything but the seconds is the same for the same seed.
+
+    Parameters
+    ----------
+    advance
+        Is told how many users of all levels are done, and of how many.
     """
     settings = settings or CurveSettings()
     analysis = TextAnalysis.espresso()
@@ -141,39 +130,13 @@ def access_curve(texts: CurveTexts, settings: CurveSettings | None = None) -> li
     snapshot = _snapshot([texts.documents[i] for i in pods], pods, granted, analysis)
     study = _Study(base, words, pods, queries, texts.grades, settings)
     found: dict[tuple[int, str], list[CurvePoint]] = defaultdict(list)
-    for level, user in granted:
+    for done, (level, user) in enumerate(granted, 1):
         view = ReaderView(snapshot, Reader(_agent(level, user)))
         for point in study.points(level, user, view):
             found[level, point.form].append(point)
+        if advance is not None:
+            advance(done, len(granted))
     return [_mean(points) for points in found.values()]
-
-
-def beir_texts(folder: str | Path, split: str = "test") -> CurveTexts:
-    """Read a collection in the BEIR layout, with the queries that a split judges."""
-    collection = open_beir(folder)
-    if split not in collection.judgements:
-        raise DataError(f"no judgements {split}", where=str(folder))
-    numbers = {document.doc_id: i for i, document in enumerate(collection.documents)}
-    grades = _grades(collection.judgements[split], numbers)
-    judged = [query for query in collection.queries if query.query_id in grades]
-    return CurveTexts(
-        [f"{document.title}\n{document.text}" for document in collection.documents],
-        [query.text for query in judged],
-        [grades[query.query_id] for query in judged],
-    )
-
-
-def clinic_texts(settings: ClinicSettings) -> CurveTexts:
-    """Make a clinic world; its grades come from how patients were made, not from people."""
-    world = ClinicWorld(settings)
-    documents = list(world.documents())
-    numbers = {document.doc_id: i for i, document in enumerate(documents)}
-    grades = _grades(world.judgements(), numbers)
-    return CurveTexts(
-        [f"{document.title}\n{document.text}" for document in documents],
-        [query.text for query in world.queries],
-        [grades.get(query.query_id, {}) for query in world.queries],
-    )
 
 
 class _Study(NamedTuple):
@@ -225,29 +188,20 @@ class _Study(NamedTuple):
             {place[d]: g for d, g in grades.items() if place.get(d) in here}
             for grades in self.grades
         ]
-        agreement, relevance = _mean_ndcg(rankings, wanted), _mean_ndcg(rankings, judged)
+        agreement, relevance = (mean_ndcg(rankings, one, CUTOFF) for one in (wanted, judged))
         n_documents, n_tokens = size
-        chance = _chance(wanted, n_documents)
+        chance = chance_ndcg(wanted, n_documents)
         return CurvePoint(level, form, agreement, relevance, chance, n_documents, n_tokens, seconds)
 
 
-def _mean_ndcg(rankings: Rankings, grades: Sequence[Mapping[int, int]]) -> float:
-    """Return the mean nDCG@10 over queries for which there is anything to find."""
-    cut = [ranking[:CUTOFF] for ranking in rankings]
-    labels = [grade.get(d, 0) for one, grade in zip(cut, grades, strict=True) for d in one]
-    offsets = np.concatenate([[0], np.cumsum([len(one) for one in cut])]).astype(np.int64)
-    highest = max((g for one in grades for g in one.values()), default=0)
-    counts = np.zeros((len(cut), highest + 1), np.int64)
-    for row, one in enumerate(grades):
-        for g in one.values():
-            counts[row, g] += 1
-    values = ndcg(RankedLabels(np.array(labels, np.int8), offsets, counts), k=CUTOFF)
-    found = values[np.isfinite(values)]
-    return float(found.mean()) if len(found) else float("nan")
+def chance_ndcg(gold: Sequence[Mapping[int, int]], n_documents: int) -> float:
+    """Return the expected nDCG@10 of a random order of so many documents.
 
-
-def _chance(gold: Sequence[Mapping[int, int]], n_documents: int) -> float:
-    """Return the expected nDCG@10 of a random order."""
+    Examples
+    --------
+    >>> round(chance_ndcg([{3: 1}], 10), 3), chance_ndcg([{3: 1}], 1)
+    (0.454, 1.0)
+    """
     discounts = 1 / np.log2(np.arange(2, CUTOFF + 2))
     shown = discounts[: min(CUTOFF, n_documents)].sum()
     values = [
@@ -295,16 +249,6 @@ def _snapshot(
 
 def _agent(level: int, user: int) -> AgentId:
     return AgentId(f"user-{user}-{level}")
-
-
-def _grades(
-    judgements: Iterable[Judgement], numbers: Mapping[DocId, int]
-) -> dict[str, dict[int, int]]:
-    grades: dict[str, dict[int, int]] = defaultdict(dict)
-    for query_id, doc_id, grade in judgements:
-        if doc_id in numbers and grade > 0:
-            grades[query_id][numbers[doc_id]] = grade
-    return grades
 
 
 def _mean(points: Sequence[CurvePoint]) -> CurvePoint:

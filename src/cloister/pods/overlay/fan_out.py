@@ -2,52 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import Any, NamedTuple, Protocol, overload, runtime_checkable
+from typing import Any, Protocol, overload, runtime_checkable
 
 from cloister.core.errors import SettingsError
 from cloister.core.ids import ServerId
-from cloister.search.asking import Ask
+from cloister.search.asking import Ask, NodeAnswers, ask_node
 from cloister.search.node import (
+    NodeAnswer,
+    NodeRequest,
     SearchNode,
     ServerSummary,
+    ServerTable,
     SubAnswer,
     SubQuery,
     SummaryRequest,
+    TableRequest,
 )
 
-__all__ = [
-    "Carrier",
-    "CarriedNode",
-    "GatheredAnswers",
-    "GatheredSummaries",
-    "ask_all",
-    "ask_within",
-]
-
-Request = SummaryRequest | SubQuery
-
-
-class GatheredSummaries(NamedTuple):
-    """Summaries by server, and the servers that gave none; why they gave none is not told."""
-
-    answers: dict[ServerId, ServerSummary]
-    missing: tuple[ServerId, ...]
-
-
-class GatheredAnswers(NamedTuple):
-    """Answers by server, and the servers that gave none; why they gave none is not told."""
-
-    answers: dict[ServerId, SubAnswer]
-    missing: tuple[ServerId, ...]
+__all__ = ["Carrier", "CarriedNode", "ask_all", "ask_within"]
 
 
 class Carrier(Protocol):
     """What brings requests to nodes."""
 
     def gather(
-        self, nodes: Sequence[CarriedNode], request: Request, timeout_s: float
+        self, nodes: Sequence[CarriedNode], request: NodeRequest, timeout_s: float
     ) -> dict[ServerId, Any]:
         """Return the answers that came in time; never raise for what a node does."""
 
@@ -64,14 +45,22 @@ class CarriedNode(SearchNode, Protocol):
 @overload
 def ask_all(
     nodes: Iterable[SearchNode], request: SummaryRequest, timeout_s: float
-) -> GatheredSummaries: ...
+) -> NodeAnswers[ServerSummary]: ...
+@overload
+def ask_all(
+    nodes: Iterable[SearchNode], request: TableRequest, timeout_s: float
+) -> NodeAnswers[ServerTable]: ...
 @overload
 def ask_all(
     nodes: Iterable[SearchNode], request: SubQuery, timeout_s: float
-) -> GatheredAnswers: ...
+) -> NodeAnswers[SubAnswer]: ...
+@overload
 def ask_all(
-    nodes: Iterable[SearchNode], request: Request, timeout_s: float
-) -> GatheredSummaries | GatheredAnswers:
+    nodes: Iterable[SearchNode], request: NodeRequest, timeout_s: float
+) -> NodeAnswers[Any]: ...
+def ask_all(
+    nodes: Iterable[SearchNode], request: NodeRequest, timeout_s: float
+) -> NodeAnswers[Any]:
     """Ask nodes at once and return what they answered before the time was over.
 
     Nodes of one carrier are asked together; other nodes each in a thread. The answers come in the
@@ -83,27 +72,20 @@ def ask_all(
         raise SettingsError("a server is among the nodes twice", where="ask_all")
     found = _gathered(listed, request, timeout_s)
     answers = {name: found[name] for name in names if name in found}
-    missing = tuple(name for name in names if name not in found)
-    if isinstance(request, SubQuery):
-        return GatheredAnswers(answers, missing)
-    return GatheredSummaries(answers, missing)
+    return NodeAnswers(answers, tuple(name for name in names if name not in found))
 
 
 def ask_within(timeout_s: float) -> Ask:
     """Return how a `cloister.search.searcher.Searcher` asks nodes: at once, for so long."""
 
-    def ask(
-        nodes: Sequence[SearchNode], request: Request
-    ) -> tuple[Mapping[ServerId, ServerSummary | SubAnswer], tuple[ServerId, ...]]:
-        if isinstance(request, SubQuery):
-            return ask_all(nodes, request, timeout_s)
+    def ask(nodes: Sequence[SearchNode], request: NodeRequest) -> NodeAnswers[NodeAnswer]:
         return ask_all(nodes, request, timeout_s)
 
     return ask
 
 
 def _gathered(
-    nodes: Sequence[SearchNode], request: Request, timeout_s: float
+    nodes: Sequence[SearchNode], request: NodeRequest, timeout_s: float
 ) -> dict[ServerId, Any]:
     by_carrier: dict[int, tuple[Carrier, list[CarriedNode]]] = {}
     plain: list[SearchNode] = []
@@ -121,7 +103,7 @@ def _gathered(
 def _gathered_in_threads(
     groups: Sequence[tuple[Carrier, list[CarriedNode]]],
     plain: Sequence[SearchNode],
-    request: Request,
+    request: NodeRequest,
     timeout_s: float,
 ) -> dict[ServerId, Any]:
     n_threads = len(groups) + len(plain)
@@ -141,11 +123,8 @@ def _gathered_in_threads(
     return found
 
 
-def _asked(node: SearchNode, request: Request) -> dict[ServerId, Any]:
+def _asked(node: SearchNode, request: NodeRequest) -> dict[ServerId, Any]:
     try:
-        answer: ServerSummary | SubAnswer = (
-            node.answer(request) if isinstance(request, SubQuery) else node.summarise(request)
-        )
+        return {node.server_id: ask_node(node, request)}
     except Exception:  # a node that fails is a node that is missing
         return {}
-    return {node.server_id: answer}

@@ -14,10 +14,11 @@ from typing import Any, Final
 from cloister.core.errors import NotFound, SettingsError
 from cloister.core.ids import ServerId
 from cloister.core.rights import Reader
-from cloister.pods.overlay.fan_out import CarriedNode, Carrier
+from cloister.pods.overlay.fan_out import CarriedNode
+from cloister.pods.overlay.overlay_node import OverlayNode
 from cloister.pods.overlay.tokens import TokenVerifier, refused
 from cloister.pods.search_server import SearchServer
-from cloister.search.node import SearchNode, ServerSummary, SubAnswer, SubQuery, SummaryRequest
+from cloister.search.node import NodeRequest
 
 __all__ = ["InProcessNode", "InProcessOverlay"]
 
@@ -80,7 +81,7 @@ class InProcessOverlay:
         self.close()
 
     def gather(
-        self, nodes: Sequence[CarriedNode], request: SummaryRequest | SubQuery, timeout_s: float
+        self, nodes: Sequence[CarriedNode], request: NodeRequest, timeout_s: float
     ) -> dict[ServerId, Any]:
         """Ask nodes in the threads of the pool; leave out those that fail or take too long."""
         futures: dict[ServerId, Future[Any]] = {
@@ -95,9 +96,7 @@ class InProcessOverlay:
             if future in done and future.exception() is None
         }
 
-    def ask_one(
-        self, identify: Identify, server_id: ServerId, request: SummaryRequest | SubQuery
-    ) -> Any:
+    def ask_one(self, identify: Identify, server_id: ServerId, request: NodeRequest) -> Any:
         """Ask one server and wait for it."""
         future = self._pool.submit(self._servers[server_id].ask, identify(), request)
         try:
@@ -108,9 +107,7 @@ class InProcessOverlay:
                 "no answer in time", where=server_id, remedy="ask again, or go on without it"
             ) from None
 
-    def ask_here(
-        self, identify: Identify, server_id: ServerId, request: SummaryRequest | SubQuery
-    ) -> Any:
+    def ask_here(self, identify: Identify, server_id: ServerId, request: NodeRequest) -> Any:
         """Ask one server in the calling thread."""
         return self._servers[server_id].ask(identify(), request)
 
@@ -118,43 +115,23 @@ class InProcessOverlay:
         return [InProcessNode(self, identify, name) for name in sorted(self._servers)]
 
 
-class InProcessNode(SearchNode):
+class InProcessNode(OverlayNode):
     """One server of this process, as one reader reaches it."""
 
     def __init__(self, overlay: InProcessOverlay, identify: Identify, server_id: ServerId) -> None:
+        super().__init__(overlay, server_id)
         self._overlay = overlay
         self._identify = identify
-        self._server_id = server_id
 
-    @property
-    def server_id(self) -> ServerId:
-        """Name of the server."""
-        return self._server_id
-
-    @property
-    def carrier(self) -> Carrier:
-        """The overlay."""
-        return self._overlay
-
-    def summarise(self, request: SummaryRequest) -> ServerSummary:
-        """Say what the reader may read there of some terms."""
-        answer: ServerSummary = self._overlay.ask_one(self._identify, self._server_id, request)
-        return answer
-
-    def answer(self, query: SubQuery) -> SubAnswer:
-        """Return the best documents that the reader may read there."""
-        answer: SubAnswer = self._overlay.ask_one(self._identify, self._server_id, query)
-        return answer
-
-    def ask_directly(self, request: SummaryRequest | SubQuery) -> ServerSummary | SubAnswer:
+    def ask_directly(self, request: NodeRequest) -> Any:
         """Ask in the calling thread, with no limit of time."""
-        found: ServerSummary | SubAnswer = self._overlay.ask_here(
-            self._identify, self._server_id, request
-        )
-        return found
+        return self._overlay.ask_here(self._identify, self.server_id, request)
+
+    def _asked(self, request: NodeRequest) -> Any:
+        return self._overlay.ask_one(self._identify, self.server_id, request)
 
 
-def _ask_directly(node: CarriedNode, request: SummaryRequest | SubQuery) -> Any:
+def _ask_directly(node: CarriedNode, request: NodeRequest) -> Any:
     if not isinstance(node, InProcessNode):
         raise SettingsError("a node of another carrier", where=node.server_id)
     return node.ask_directly(request)

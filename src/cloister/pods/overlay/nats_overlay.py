@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from cloister.core.errors import CloisterError, NotFound, SettingsError
 from cloister.core.ids import ServerId
 from cloister.pods.overlay.answer_cache import AnswerCache, AnswerKey, CachedAnswer
-from cloister.pods.overlay.fan_out import CarriedNode, Carrier
+from cloister.pods.overlay.fan_out import CarriedNode
 from cloister.pods.overlay.frames import AskFrame, ReplyFrame, ReplyKind, signed_content
 from cloister.pods.overlay.nats_connection import NatsConnection, NatsSettings, node_subject
+from cloister.pods.overlay.overlay_node import OverlayNode
 from cloister.pods.overlay.parts import REFUSAL, PartsOfOne
 from cloister.pods.overlay.proofs import Credential
 from cloister.pods.overlay.sealing import SearcherSeal
 from cloister.pods.overlay.wire import Question, decode_answer, encode_question
 from cloister.privacy.identity import Directory
-from cloister.search.node import SearchNode, ServerSummary, SubAnswer, SubQuery, SummaryRequest
+from cloister.search.node import NodeRequest
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -33,8 +34,6 @@ __all__ = ["NatsNode", "NatsOverlay"]
 TIMEOUT_S: Final = 5.0
 _SPARE_S: Final = 0.5  # what the thread waits longer than the loop
 _NO_RESPONDERS: Final = "503"
-
-Request = SummaryRequest | SubQuery
 
 
 class _Exchange(NamedTuple):
@@ -91,7 +90,7 @@ class NatsOverlay:
         return [NatsNode(self, credential, ServerId(name)) for name in self._directory]
 
     def gather(
-        self, nodes: Sequence[CarriedNode], request: Request, timeout_s: float
+        self, nodes: Sequence[CarriedNode], request: NodeRequest, timeout_s: float
     ) -> dict[ServerId, Any]:
         """Ask nodes at once; return the answers that came in time."""
         mine = [node for node in nodes if isinstance(node, NatsNode)]
@@ -107,7 +106,7 @@ class NatsOverlay:
         except TimeoutError:
             return {}
 
-    def ask_one(self, node: NatsNode, request: Request) -> Any:
+    def ask_one(self, node: NatsNode, request: NodeRequest) -> Any:
         """Ask one node; raise `NotFound` where it gave no answer, for whatever reason."""
         found = self.gather([node], request, self._timeout_s)
         if node.server_id not in found:
@@ -133,7 +132,7 @@ class NatsOverlay:
         await self._connection.client.flush()
 
     async def _gathered(
-        self, nodes: Sequence[NatsNode], request: Request, plain: bytes, timeout_s: float
+        self, nodes: Sequence[NatsNode], request: NodeRequest, plain: bytes, timeout_s: float
     ) -> dict[ServerId, Any]:
         loop = asyncio.get_running_loop()
         tasks = {
@@ -148,7 +147,7 @@ class NatsOverlay:
             if task in done and task.exception() is None and task.result() is not None
         }
 
-    async def _asked(self, node: NatsNode, request: Request, plain: bytes) -> Any:
+    async def _asked(self, node: NatsNode, request: NodeRequest, plain: bytes) -> Any:
         """Return a node's answer, or None; a node that restarted is asked with its new prekey."""
         key = AnswerKey(node.credential.digest, node.server_id, plain)
         for fresh_prekey in (False, True):
@@ -159,7 +158,7 @@ class NatsOverlay:
         return None
 
     async def _asked_once(
-        self, node: NatsNode, request: Request, key: AnswerKey, *, fresh_prekey: bool
+        self, node: NatsNode, request: NodeRequest, key: AnswerKey, *, fresh_prekey: bool
     ) -> Any:
         name = node.server_id
         if fresh_prekey or not self._seal.knows(name):
@@ -226,30 +225,13 @@ class _Refused(Exception):
     """The node, or the broker in its name, refused."""
 
 
-class NatsNode(SearchNode):
+class NatsNode(OverlayNode):
     """One node of the federation, as the holder of a credential reaches it."""
 
     def __init__(self, overlay: NatsOverlay, credential: Credential, server_id: ServerId) -> None:
+        super().__init__(overlay, server_id)
         self._overlay = overlay
         self.credential = credential
-        self._server_id = server_id
 
-    @property
-    def server_id(self) -> ServerId:
-        """Name of the server."""
-        return self._server_id
-
-    @property
-    def carrier(self) -> Carrier:
-        """The overlay."""
-        return self._overlay
-
-    def summarise(self, request: SummaryRequest) -> ServerSummary:
-        """Say what the user may read there of some terms; raise `NotFound` without an answer."""
-        answer: ServerSummary = self._overlay.ask_one(self, request)
-        return answer
-
-    def answer(self, query: SubQuery) -> SubAnswer:
-        """Return the best documents that the user may read there; raise as `summarise`."""
-        answer: SubAnswer = self._overlay.ask_one(self, query)
-        return answer
+    def _asked(self, request: NodeRequest) -> Any:
+        return self._overlay.ask_one(self, request)

@@ -4,21 +4,40 @@ How a record is written follows from its type hints: a named tuple or dataclass 
 fields in their order, settings and tables are objects, the rest is plain JSON. Reading accepts
 exactly what writing makes: no missing or further fields, no repeated names, no infinite numbers.
 What does not fit raises `DataError` and has no other effect.
+
+A selector table is the one answer that is not JSON. It is long and packed already: behind a mark
+come its version, its server's name and its bytes as they are. Whoever asked reads them, and checks
+them (`cloister.search.selector_table`).
+
+Long requests are deflated: with TF-IDF they hold the statistics of all terms of a server.
 """
 
 from __future__ import annotations
 
 import json
+import struct
+import zlib
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, NamedTuple
 
 from cloister.core.errors import DataError
+from cloister.core.ids import ServerId
 from cloister.pods.overlay.record_codec import Codec, codec_of
-from cloister.search.node import ServerSummary, SubAnswer, SubQuery, SummaryRequest
+from cloister.search.node import (
+    NodeAnswer,
+    NodeRequest,
+    ServerSummary,
+    ServerTable,
+    SubAnswer,
+    SubQuery,
+    SummaryRequest,
+    TableRequest,
+)
 
 __all__ = [
     "MAX_ANSWER_BYTES",
+    "MAX_PLAIN_BYTES",
     "MAX_REQUEST_BYTES",
     "Question",
     "WIRE_VERSION",
@@ -31,19 +50,25 @@ __all__ = [
 WIRE_VERSION: Final = 1
 MAX_REQUEST_BYTES: Final = 900_000  # sealed, one message of a broker that takes a megabyte
 MAX_ANSWER_BYTES: Final = 16_000_000
+MAX_PLAIN_BYTES: Final = 8_000_000  # of a request that is deflated
+DEFLATED_FROM_BYTES: Final = 100_000
 
-Request = SummaryRequest | SubQuery
-Answer = ServerSummary | SubAnswer
-
-_REQUESTS: Final[dict[str, type[Any]]] = {"summary": SummaryRequest, "query": SubQuery}
+_REQUESTS: Final[dict[str, type[Any]]] = {
+    "summary": SummaryRequest,
+    "table": TableRequest,
+    "query": SubQuery,
+}
 _ANSWERS: Final[dict[str, type[Any]]] = {"summary": ServerSummary, "query": SubAnswer}
+_TABLE_MARK: Final = b"T"  # what is written as JSON begins with "["
+_TABLE_HEAD: Final = struct.Struct(">BqH")  # of the encoding, of the table, bytes of the name
+_DEFLATED_MARK: Final = b"Z"
 _WHERE: Final = "message of the overlay"
 
 
 class Question(NamedTuple):
     """A request, and the version of the answer that the searcher still has."""
 
-    request: Request
+    request: NodeRequest
     known_version: int | None = None
 
 
@@ -61,24 +86,32 @@ def encode_question(question: Question) -> bytes:
     kind = _kind_of(question.request, _REQUESTS)
     payload = _codec(_REQUESTS[kind]).encode(question.request)
     known = _codec(int | None).encode(question.known_version)
-    return _dumped([WIRE_VERSION, kind, known, payload], MAX_REQUEST_BYTES)
+    content = _dumped([WIRE_VERSION, kind, known, payload], MAX_PLAIN_BYTES)
+    if len(content) >= DEFLATED_FROM_BYTES:
+        content = _DEFLATED_MARK + zlib.compress(content)
+    return _checked_size(content, MAX_REQUEST_BYTES)
 
 
 def decode_question(content: bytes) -> Question:
     """Read a question; raise `DataError` where it is not exactly one."""
-    kind, known, payload = _loaded(content, MAX_REQUEST_BYTES, n_fields=3)
+    content = _checked_size(content, MAX_REQUEST_BYTES)
+    if content[:1] == _DEFLATED_MARK:
+        content = _inflated(content[1:])
+    kind, known, payload = _loaded(content, MAX_PLAIN_BYTES, n_fields=3)
     request = _codec(_known(kind, _REQUESTS)).decode(payload)
     return Question(request, _codec(int | None).decode(known))
 
 
-def encode_answer(answer: Answer) -> bytes:
+def encode_answer(answer: NodeAnswer) -> bytes:
     """Write an answer."""
+    if isinstance(answer, ServerTable):
+        return _checked_size(_written_table(answer), MAX_ANSWER_BYTES)
     kind = _kind_of(answer, _ANSWERS)
     payload = _codec(_ANSWERS[kind]).encode(answer)
     return _dumped([WIRE_VERSION, kind, payload], MAX_ANSWER_BYTES)
 
 
-def decode_answer(content: bytes, request: Request) -> Answer:
+def decode_answer(content: bytes, request: NodeRequest) -> NodeAnswer:
     """Read the answer to a request; raise `DataError` where it is not exactly one.
 
     Examples
@@ -90,12 +123,52 @@ def decode_answer(content: bytes, request: Request) -> Answer:
     ...
     cloister.core.errors.DataError: message of the overlay: an answer to something else; ...
     """
+    if isinstance(request, TableRequest):
+        return _read_table(content)
     kind, payload = _loaded(content, MAX_ANSWER_BYTES, n_fields=2)
     wanted = _kind_of(request, _REQUESTS)
     if kind != wanted:
         raise DataError("an answer to something else", where=_WHERE)
-    answer: Answer = _codec(_ANSWERS[wanted]).decode(payload)
+    answer: ServerSummary | SubAnswer = _codec(_ANSWERS[wanted]).decode(payload)
     return answer
+
+
+def _inflated(content: bytes) -> bytes:
+    """Undo `zlib.compress`, up to `MAX_PLAIN_BYTES`; nothing may be left or missing."""
+    stream = zlib.decompressobj()
+    try:
+        plain = stream.decompress(content, MAX_PLAIN_BYTES)
+    except zlib.error:
+        raise DataError("not a message", where=_WHERE) from None
+    if not stream.eof or stream.unused_data or len(plain) < DEFLATED_FROM_BYTES:
+        raise DataError("not a message, or too long a one", where=_WHERE)
+    return plain
+
+
+def _written_table(table: ServerTable) -> bytes:
+    name = _codec(str).encode(table.server_id).encode()
+    version = _codec(int).encode(table.version)
+    try:
+        head = _TABLE_HEAD.pack(WIRE_VERSION, version, len(name))
+    except struct.error:
+        raise DataError("a server's name that is too long", where=_WHERE) from None
+    return b"".join((_TABLE_MARK, head, name, table.content))
+
+
+def _read_table(content: bytes) -> ServerTable:
+    begin = len(_TABLE_MARK) + _TABLE_HEAD.size
+    if len(content) > MAX_ANSWER_BYTES or len(content) < begin or content[:1] != _TABLE_MARK:
+        raise DataError("no table, or too long a one", where=_WHERE)
+    wire_version, version, n_name = _TABLE_HEAD.unpack_from(content, len(_TABLE_MARK))
+    if wire_version != WIRE_VERSION:
+        raise _other_version(wire_version)
+    if len(content) < begin + n_name:
+        raise DataError("not a message", where=_WHERE)
+    try:
+        name = content[begin : begin + n_name].decode("utf-8")
+    except UnicodeDecodeError:
+        raise DataError("not a message", where=_WHERE) from None
+    return ServerTable(ServerId(name), version, content[begin + n_name :])
 
 
 _codec: Final[Callable[[Any], Codec]] = cache(codec_of)
@@ -115,7 +188,10 @@ def _known(kind: object, kinds: dict[str, type[Any]]) -> type[Any]:
 
 
 def _dumped(fields: list[Any], max_bytes: int) -> bytes:
-    content = _ENCODER.encode(fields).encode()
+    return _checked_size(_ENCODER.encode(fields).encode(), max_bytes)
+
+
+def _checked_size(content: bytes, max_bytes: int) -> bytes:
     if len(content) > max_bytes:
         raise DataError(
             f"{len(content)} bytes, of {max_bytes} allowed", where=_WHERE, remedy="ask for less"
@@ -134,14 +210,18 @@ def _loaded(content: bytes, max_bytes: int, *, n_fields: int) -> list[Any]:
     if not isinstance(fields, list) or not fields or type(fields[0]) is not int:
         raise DataError("not a message", where=_WHERE)
     if fields[0] != WIRE_VERSION:
-        raise DataError(
-            f"version {fields[0]}, where version {WIRE_VERSION} is known",
-            where=_WHERE,
-            remedy="let both sides run the same release",
-        )
+        raise _other_version(fields[0])
     if len(fields) != n_fields + 1:
         raise DataError("not a message", where=_WHERE)
     return fields[1:]
+
+
+def _other_version(version: int) -> DataError:
+    return DataError(
+        f"version {version}, where version {WIRE_VERSION} is known",
+        where=_WHERE,
+        remedy="let both sides run the same release",
+    )
 
 
 def _no_constant(name: str) -> float:

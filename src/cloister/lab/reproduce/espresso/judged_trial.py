@@ -16,14 +16,16 @@ from cloister.core.random import stream
 from cloister.core.rights import Reader
 from cloister.lab.espresso.agreement import published_statistics
 from cloister.lab.espresso.federation import (
-    ANALYSIS,
     Federation,
-    FederationSettings,
     build_federation,
-    collection,
     federation_folder,
-    human_grades,
     open_federation,
+)
+from cloister.lab.espresso.federation_contents import (
+    ANALYSIS,
+    FederationSettings,
+    collection,
+    human_grades,
 )
 from cloister.lab.reproduce.study import Figures, StudySettings
 from cloister.lab.simulation.run import Advance

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from cloister.lab.espresso.agreement import CUTOFFS, AgreementSettings
-from cloister.lab.espresso.federation import ACCESS, FOLDERS, FederationSettings
+from cloister.lab.espresso.federation_contents import ACCESS, FOLDERS, FederationSettings
 from cloister.lab.reproduce.claim import Above, Below, Expectation, Near
 from cloister.lab.reproduce.collection import Collection, Collections
 from cloister.lab.reproduce.espresso.judged_trial import JudgedSettings
@@ -168,7 +168,7 @@ def selector_study(ground: Ground, size: Size, access: int) -> Study:
 def vector_study(ground: Ground, size: Size, access: int, study: Study) -> Study:
     """Add the repetitions of word vectors to a study of the same part."""
     n = size.of(quick=200, full=2_000)
-    base = WordVectorSettings(size=size.of(quick=100, full=300), epochs=size.of(quick=10, full=40))
+    base = WordVectorSettings(size=size.of(quick=100, full=300), epochs=10)  # as the paper lists
     jobs = tuple(
         StudyJob(
             VECTORS,

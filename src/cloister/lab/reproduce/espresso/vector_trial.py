@@ -2,7 +2,9 @@
 
 The base is trained on records of another clinic world, which stand for public ones: the paper's
 pre-trained vectors are not to be had. A user's vectors are tuned on a sample of what the user may
-read; at most ``n_tuning`` documents, where the paper takes all.
+read; at most ``n_tuning`` documents, where the paper takes all. There is one user for each access
+level, and one sample for each seed. Servers, pods and documents are then ranked by all that the
+user may read in them, not by a sample.
 """
 
 from __future__ import annotations
@@ -10,21 +12,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from cloister.core.ids import DocId, ServerId
 from cloister.core.random import stream
 from cloister.index.reader_view import ReaderView
-from cloister.lab.espresso.agreement import AgreementSettings, Ranking, Trial, measured, opened
-from cloister.lab.espresso.federation import ANALYSIS, federation_folder, sample_texts, texts_of
+from cloister.lab.espresso.agreement import AgreementSettings, Ranking, Trial, at, measured, opened
+from cloister.lab.espresso.federation import federation_folder
+from cloister.lab.espresso.federation_contents import ANALYSIS, sample_texts, texts_of
+from cloister.lab.espresso.server_vectors import (
+    DocumentTerms,
+    document_terms,
+    query_means,
+    server_means,
+)
 from cloister.lab.espresso.topic_queries import TopicQuery
 from cloister.lab.reproduce.study import Figures
 from cloister.lab.simulation.run import Advance
 from cloister.lab.simulation.run_files import write_aside
-from cloister.search.word_vector_ranking import EntityVectors, VectorModel
+from cloister.search.word_vector_ranking import VectorModel
 from cloister.search.word_vector_table import WordVectors
 from cloister.search.word_vectors import (
     TuningForm,
@@ -42,6 +53,7 @@ SYSTEMS: Final[dict[str, tuple[VectorModel, TuningForm]]] = {
     "W2V Euclidean": ("w2v-euclidean", "paper"),
     MENDED: ("w2v-cosine", "backed_off"),
 }
+FORMS: Final = tuple(dict.fromkeys(form for _, form in SYSTEMS.values()))
 OTHER_WORLD: Final = 1_000_000  # added to the seed: the world of public records
 
 
@@ -51,7 +63,7 @@ class VectorTrialSettings(AgreementSettings):
     Parameters
     ----------
     n_public, base
-        Public documents, and how base vectors are trained on them.
+        Public documents, and how base vectors are trained on them: once for all trials.
     n_tuning
         Documents that a user's vectors are tuned on, at most.
     """
@@ -69,81 +81,110 @@ class _Found(NamedTuple):
     documents: Sequence[tuple[float, DocId]]
 
 
+_ByQuery = dict[TopicQuery, list[_Found]]
+
+
 def measure(settings: VectorTrialSettings, advance: Advance) -> Figures:
-    """Return the figures of each form at each number of servers."""
+    """Return the figures of each form at each number of servers, and the seconds that it took."""
+    n_steps = len(FORMS) + 2
     trial = opened(settings)
     base = _base(settings)
     words = [ANALYSIS.terms(text) for text in _read(trial, settings)]
-    advance(1, len(SYSTEMS) + 1)
+    advance(1, n_steps)
     tuned: dict[TuningForm, WordVectors] = {}
-    figures: Figures = {}
-    for done, (name, (model, form)) in enumerate(SYSTEMS.items(), 2):
-        if form not in tuned:
-            tuned[form] = fine_tune(base, words, TuningSettings(form=form), seed=settings.seed)
-        found = _found(trial, tuned[form], model, settings.n_pods)
-        figures |= measured(name, trial, partial(_rankings, found, settings.n_servers))
-        advance(done, len(SYSTEMS) + 1)
+    seconds: dict[TuningForm, float] = {}
+    for done, form in enumerate(FORMS, 2):
+        start = perf_counter()
+        tuned[form] = fine_tune(base, words, TuningSettings(form=form), seed=settings.seed)
+        seconds[form] = perf_counter() - start
+        advance(done, n_steps)
+    start = perf_counter()
+    found = _found(trial, tuned, settings.n_pods)
+    ranking_s = perf_counter() - start
     trial.close()
+    figures: Figures = {}
+    for name, (_, form) in SYSTEMS.items():
+        rank = partial(_rankings, found[name], settings.n_servers)
+        figures |= measured(name, trial, rank)
+        for n in range(1, settings.n_servers + 1):
+            figures[at(name, n)] |= {"tuning_s": seconds[form], "all_ranking_s": ranking_s}
+    advance(n_steps, n_steps)
     return figures
 
 
 def _base(settings: VectorTrialSettings) -> WordVectors:
-    """Train base vectors, once for all users."""
+    """Train base vectors, once for all users and all sets of queries."""
     folder = federation_folder(settings.federation)
-    name = f"base-{settings.base.digest()[:16]}-{settings.n_public}-{settings.seed}.vectors"
-    path: Path = folder / name
+    path: Path = folder / f"base-{settings.base.digest()[:16]}-{settings.n_public}.vectors"
     if not path.exists():
-        other = settings.federation.seed + OTHER_WORLD
-        world = settings.federation.model_copy(update={"seed": other})
-        rng = stream(settings.seed, "espresso", "public")
-        texts = sample_texts(world, settings.n_public, rng)
+        seed = settings.federation.seed
+        world = settings.federation.model_copy(update={"seed": seed + OTHER_WORLD})
+        texts = sample_texts(world, settings.n_public, stream(seed, "espresso", "public"))
         words = [ANALYSIS.terms(text) for text in texts]
-        made = train_base(words, settings.base, seed=settings.seed)
-        write_aside(folder, path, made.to_bytes())
+        write_aside(folder, path, train_base(words, settings.base, seed=seed).to_bytes())
     return WordVectors.from_bytes(path.read_bytes())
 
 
 def _read(trial: Trial, settings: VectorTrialSettings) -> list[str]:
     """Return the texts of some documents that the user may read, drawn at random."""
     views = [shard.view(trial.reader) for shard in trial.federation.shards]
-    readable = [view.doc_id(number) for view in views for number in view.documents.tolist()]
-    n = min(settings.n_tuning, len(readable))
+    ends = np.cumsum([len(view.documents) for view in views])
     rng = stream(settings.seed, "espresso", "tuning", settings.access)
-    drawn = np.sort(rng.choice(len(readable), n, replace=False)).tolist()
-    return texts_of(settings.federation, [readable[place] for place in drawn])
+    n = min(settings.n_tuning, int(ends[-1]))
+    drawn = np.sort(rng.choice(int(ends[-1]), n, replace=False))
+    servers = np.searchsorted(ends, drawn, side="right")
+    places = drawn - np.concatenate([[0], ends])[servers]
+    return texts_of(
+        settings.federation,
+        [
+            views[server].doc_id(int(views[server].documents[place]))
+            for server, place in zip(servers.tolist(), places.tolist(), strict=True)
+        ],
+    )
 
 
 def _found(
-    trial: Trial, vectors: WordVectors, model: VectorModel, n_pods: int
-) -> dict[TopicQuery, list[_Found]]:
+    trial: Trial, tuned: Mapping[TuningForm, WordVectors], n_pods: int
+) -> dict[str, _ByQuery]:
     """Rank on one server after another: the vectors of all at once would take gigabytes."""
-    found: dict[TopicQuery, list[_Found]] = {query: [] for query in trial.queries}
+    found: dict[str, _ByQuery] = {name: {q: [] for q in trial.queries} for name in SYSTEMS}
+    terms = [ANALYSIS.terms(query.text) for query in trial.queries]
+    queries = {form: query_means(vectors, terms) for form, vectors in tuned.items()}
     for shard in trial.federation.shards:
         view = shard.view(trial.reader)
-        whole, pods, documents = (
-            EntityVectors(view.level(level), vectors) for level in ("server", "pod", "document")
-        )
-        for query in trial.queries:
-            terms = ANALYSIS.terms(query.text)
-            best = whole.best(terms, 1, model)
-            if not len(best.entities):
-                continue
-            chosen = pods.best(terms, n_pods, model).entities[:n_pods]
-            listed = _documents(view, documents, chosen.tolist(), terms, model)
-            found[query].append(_Found(shard.server_id, float(best.scores[0]), listed))
+        documents = document_terms(view)
+        if not len(documents.numbers):
+            continue
+        means = {form: server_means(documents, vectors) for form, vectors in tuned.items()}
+        for name, (model, form) in SYSTEMS.items():
+            server, pods, of_documents = (
+                level.scores(queries[form], model) for level in means[form]
+            )
+            for place, query in enumerate(trial.queries):
+                known = any(term in tuned[form].positions for term in terms[place])
+                if not known or not np.isfinite(server[0, place]):
+                    continue
+                chosen = _best(pods[:, place], n_pods)
+                listed = _documents(view, documents, chosen, of_documents[:, place])
+                score = float(server[0, place])
+                found[name][query].append(_Found(shard.server_id, score, listed))
     return found
+
+
+def _best(scores: NDArray[np.float64], n: int) -> list[int]:
+    """Return the places of the best n scores that are any; of equal ones the first."""
+    order = np.argsort(-scores, kind="stable")[:n]
+    return [place for place in order.tolist() if np.isfinite(scores[place])]
 
 
 def _documents(
     view: ReaderView,
-    documents: EntityVectors,
+    documents: DocumentTerms,
     pods: Sequence[int],
-    terms: Sequence[str],
-    model: VectorModel,
+    scores: NDArray[np.float64],
 ) -> list[tuple[float, DocId]]:
     """Return the documents of some pods with their scores."""
-    scores = documents.scores(terms, model)
-    places = np.flatnonzero(np.isin(view.pods[documents.numbers], pods)).tolist()
+    places = np.flatnonzero(np.isin(documents.pods, pods) & np.isfinite(scores)).tolist()
     return [(float(scores[i]), view.doc_id(int(documents.numbers[i]))) for i in places]
 
 

@@ -1,0 +1,66 @@
+"""Brings indexes up to date with their pods, and then the tables in the servers' own pods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cloister.core.errors import CloisterError
+from cloister.core.ids import PodId, ServerId
+from cloister.pods.pod_index import remove_index_resources
+from cloister.pods.registry import PodRegistry, RegisteredPod
+from cloister.pods.server_tables import ServerTables
+from cloister.pods.sync import sync
+
+__all__ = ["refreshed_tables", "removed", "synced"]
+
+
+def synced(registry: PodRegistry, pods: Sequence[RegisteredPod]) -> dict[str, Any]:
+    """Sync pods one after the other; one that fails does not keep the others from it."""
+    done, failed = [], []
+    for pod in pods:
+        try:
+            counts = sync(
+                registry.datastore(pod),
+                registry.shard(ServerId(pod.server_id)),
+                index_in_pod=pod.index_in_pod,
+            )
+        except CloisterError as error:
+            failed.append({"pod": pod.pod_id, "error": error.message, "remedy": error.remedy})
+        else:
+            done.append({"pod": pod.pod_id} | counts._asdict())
+    if failed and not done:
+        raise CloisterError(failed[0]["error"], where=failed[0]["pod"], remedy=failed[0]["remedy"])
+    servers = sorted({ServerId(pod.server_id) for pod in pods})
+    return {"synced": done, "failed": failed} | refreshed_tables(registry, servers)
+
+
+def removed(registry: PodRegistry, pod_id: str) -> dict[str, Any]:
+    """Take a pod out of its server's index, and its index resources out of the pod.
+
+    Where the pod refuses or does not answer, they stay there: nobody brings their rules up to date
+    any more, which is told.
+    """
+    pod = registry.pod(pod_id)
+    index_left = False
+    if pod.index_in_pod:
+        try:
+            remove_index_resources(registry.datastore(pod))
+        except CloisterError:
+            index_left = True
+    n_documents = registry.remove(PodId(pod_id))
+    told = {"pod": pod_id, "removed": n_documents, "index_left": index_left}
+    return told | refreshed_tables(registry, [ServerId(pod.server_id)])
+
+
+def refreshed_tables(registry: PodRegistry, servers: Sequence[ServerId]) -> dict[str, Any]:
+    """Make tables anew where a server has its own pod; a pod that fails keeps what it has."""
+    done, failed = [], []
+    for server_id in servers:
+        try:
+            keeping = ServerTables(registry).keeping(server_id)
+            if keeping is not None:
+                done.append({"server": server_id} | keeping.refresh()._asdict())
+        except CloisterError as error:
+            failed.append({"server": server_id, "error": error.message, "remedy": error.remedy})
+    return {"tables": done, "tables_failed": failed}
