@@ -50,6 +50,7 @@ rights = st.builds(
     agents=st.frozensets(st.sampled_from(AGENTS).map(AgentId), max_size=2),
     groups=st.frozensets(st.sampled_from(GROUPS).map(GroupId), max_size=1),
     public=st.sampled_from((False, False, False, True)),
+    authenticated=st.sampled_from((False, False, False, True)),
 )
 documents = st.builds(
     IndexedDocument,

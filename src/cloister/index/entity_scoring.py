@@ -33,6 +33,7 @@ Floats = NDArray[np.float64]
 BM25: Final = 0
 LM: Final = 1
 TFIDF: Final = 2
+_MOST_QUERIES: Final = 2**31 - 1  # then counting begins anew
 _FORMS: Final[dict[SparseModel, int]] = {
     "bm25": BM25,
     "lm": LM,
@@ -91,11 +92,13 @@ class EntityScorer:
         matches
             Gives the entities that hold a term, and how often.
         k
-            How many.
+            How many; none where that is less than 1.
         norms
             Lengths of the entities' vectors; for TF-IDF.
         """
         n = self._add_up(query, matches)
+        if k < 1 or not n:
+            return Ranked(np.empty(0, np.int32), np.empty(0))
         touched = self._touched[:n]
         norms = _NONE if norms is None else norms
         _finish(self._sums, touched, norms, query.norm, query.finish, query.constant)
@@ -109,6 +112,8 @@ class EntityScorer:
         return Ranked(places, scores)
 
     def _add_up(self, query: QueryWeights, matches: Callable[[str], TermPostings]) -> int:
+        if self._n_queries == _MOST_QUERIES:
+            self._last[:] = self._n_queries = 0
         self._n_queries += 1
         form, n = _FORMS[query.model], 0
         for term, (scale, at_zero, by_length) in zip(query.terms, query.parameters, strict=True):

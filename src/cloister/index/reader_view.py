@@ -104,6 +104,17 @@ class ReaderView:
                 return segment.doc_ids[number - first]
         raise AccessDenied("not allowed, or no such resource")
 
+    def doc_ids(self, numbers: NDArray[np.int32]) -> list[DocId]:
+        """Return the ids of readable documents whose numbers rise; as `doc_id`, but faster."""
+        names: list[DocId] = []
+        for (first, segment), mask in zip(self.snapshot.offsets(), self._masks, strict=True):
+            begin, end = np.searchsorted(numbers, (first, first + len(mask)))
+            here = numbers[begin:end] - np.int32(first)
+            names += [segment.doc_ids[number] for number in here[mask[here]].tolist()]
+        if len(names) != len(numbers):
+            raise AccessDenied("not allowed, or no such resource")
+        return names
+
     def pod_id(self, number: int) -> PodId:
         """Return the pod in which a readable document lies."""
         self.doc_id(number)  # raises unless the document may be read

@@ -145,18 +145,19 @@ def server_outlooks(summaries: Sequence[ServerSummary], query: QueryWeights) -> 
     upper = certain + open_weights.sum(axis=1)
     estimate = certain + expected.sum(axis=1)
     unnamed = _most_anywhere(query, floors)
-    expected_others = _expected_unnamed(summaries, query, floors, unnamed)
-    ends = np.searchsorted(rows, np.arange(len(summaries) + 1)).tolist()
+    ends = np.searchsorted(rows, np.arange(len(summaries) + 1))
+    n_documents = np.array([one.documents.n_entities for one in summaries], np.int64)
+    n_unnamed = np.maximum(n_documents - np.diff(ends), 0).tolist()
+    expected_others = _expected_unnamed(summaries, query, floors, unnamed, n_unnamed)
     return [
         ServerOutlook(
             one.server_id, named.documents[part], lower[part], estimate[part], upper[part],
             open_weights[part], floors.presence[server],
-            max(one.documents.n_entities - (part.stop - part.start), 0),
-            unnamed[server], query.constant,
+            n_unnamed[server], unnamed[server], query.constant,
             expected_others[server] + query.constant,
         )
         for server, one in enumerate(summaries)
-        for part in [slice(ends[server], ends[server + 1])]
+        for part in [slice(int(ends[server]), int(ends[server + 1]))]
     ]  # fmt: skip
 
 
@@ -259,11 +260,17 @@ def _most_occurrences(named: _Named, floors: _Floors) -> Floats:
 
 
 def _expected_unnamed(
-    summaries: Sequence[ServerSummary], query: QueryWeights, floors: _Floors, most: Floats
+    summaries: Sequence[ServerSummary],
+    query: QueryWeights,
+    floors: _Floors,
+    most: Floats,
+    n_unnamed: Sequence[int],
 ) -> list[Floats]:
     """Return the scores to be expected of each server's documents that no list names.
 
-    For each term that some of them hold: its weight there, and what the others add on average.
+    For each term that documents outside its list hold: its weight there, and what the others add on
+    average. Such a document may be in another term's list, and it may be counted for each of its
+    terms, but there are never more than documents that no list names.
     """
     n_documents = np.array([one.documents.n_entities for one in summaries], np.float64)
     n_tokens = np.array([one.n_tokens for one in summaries], np.float64)
@@ -274,8 +281,8 @@ def _expected_unnamed(
     scores = weights + average.sum(axis=1, keepdims=True) - average
     n_each = np.minimum(floors.n_documents, MOST_UNNAMED).astype(np.int64)
     return [
-        np.sort(np.repeat(row, n))[::-1][:MOST_UNNAMED]
-        for row, n in zip(scores, n_each, strict=True)
+        np.sort(np.repeat(row, n))[::-1][: min(MOST_UNNAMED, n_others)]
+        for row, n, n_others in zip(scores, n_each, n_unnamed, strict=True)
     ]
 
 

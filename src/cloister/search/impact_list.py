@@ -7,7 +7,6 @@ summary can say how much a document weighs at most that is not in it: `cloister.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from hashlib import blake2b
 from typing import Final
@@ -47,44 +46,29 @@ class ImpactLists:
         kept = np.arange(len(documents))
         if len(documents) > n_best:
             kept = np.flatnonzero(weights >= np.partition(weights, -n_best)[-n_best])
-        order = np.lexsort((self._places(documents[kept]), -weights[kept]))
-        listed = kept[order[:n_best]]
-        numbers = np.sort(documents[listed])
-        names = dict(zip(numbers.tolist(), self._names(numbers), strict=True))
-        return tuple(
-            Impact(document_number(names[document]), count, int(length))
-            for document, count, length in zip(
-                documents[listed].tolist(),
-                counts[listed].tolist(),
-                lengths[listed].tolist(),
-                strict=True,
-            )
+        if len(kept) > MANY_EQUAL:
+            places = self._all_places[np.searchsorted(self.view.documents, documents[kept])]
+            kept = np.sort(kept[np.lexsort((places, -weights[kept]))[:n_best]])
+        names = self.view.doc_ids(documents[kept])
+        rows = zip(
+            (-weights[kept]).tolist(),
+            names,
+            counts[kept].tolist(),
+            lengths[kept].tolist(),
+            strict=True,
         )
-
-    def _places(self, documents: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Return numbers that are in the same order as the documents' ids."""
-        if len(documents) > MANY_EQUAL:
-            return self._all_places[np.searchsorted(self.view.documents, documents)]
-        return _places(self._names(documents))
+        return tuple(
+            Impact(document_number(name), count, int(length))
+            for _, name, count, length in sorted(rows)[:n_best]
+        )
 
     @cached_property
     def _all_places(self) -> NDArray[np.int64]:
-        return _places(self._names(self.view.documents))
-
-    def _names(self, documents: NDArray[np.int32]) -> list[DocId]:
-        """Return the ids of readable documents, which must rise."""
-        names: list[DocId] = []
-        for first, segment in self.view.snapshot.offsets():
-            ends = np.searchsorted(documents, (first, first + segment.postings.n_documents))
-            part = documents[ends[0] : ends[1]] - np.int32(first)
-            names += [segment.doc_ids[number] for number in part.tolist()]
-        return names
-
-
-def _places(names: Sequence[str]) -> NDArray[np.int64]:
-    places = np.empty(len(names), np.int64)
-    places[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
-    return places
+        """Where each readable document stands in the order of ids."""
+        names = self.view.doc_ids(self.view.documents)
+        places = np.empty(len(names), np.int64)
+        places[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+        return places
 
 
 def list_length(mean_length: float) -> tuple[float, float]:

@@ -93,7 +93,7 @@ def make_selector_table(
 def _best_lists(view: ReaderView, flat: TermMajor, order: Ints, n_best: int) -> _Lists:
     """Return the lists of all terms, in an order of terms; documents by the order of ids."""
     numbers = view.documents
-    names = [view.doc_id(number) for number in numbers.tolist()]
+    names = view.doc_ids(numbers)
     by_id = numbers[sorted(range(len(names)), key=names.__getitem__)]
     places = np.full(len(view.lengths), -1, np.int32)
     places[by_id] = np.arange(len(by_id))

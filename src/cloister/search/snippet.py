@@ -34,8 +34,11 @@ def snippet(
     analysis = analysis or TextAnalysis()
     wanted = frozenset(terms)
     pieces = _PIECE.findall(text)
-    found = [wanted.intersection(analysis.terms(piece)) for piece in pieces]
-    begin = _best_begin(found, n_words)
+    known: dict[str, frozenset[str]] = {}  # most words of a long text come again
+    for piece in pieces:
+        if piece not in known:
+            known[piece] = wanted.intersection(analysis.terms(piece))
+    begin = _best_begin([known[piece] for piece in pieces], n_words)
     shown = pieces[begin : begin + n_words]
     before = [_MORE] if begin else []
     after = [_MORE] if begin + n_words < len(pieces) else []

@@ -7,6 +7,7 @@ server with anything readable is one entity.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from cloister.index.entity_statistics import StatisticsTable, added_statistics
@@ -40,7 +41,10 @@ def user_statistics(
     >>> user_statistics([ward, ward], ["cough"], "pod").mean_length
     6.0
     """
-    return added_statistics([server_table(one, terms, level) for one in summaries], terms)
+    whole = added_statistics([server_table(one, terms, level) for one in summaries], terms)
+    # Whole numbers are divided once, as one index of all documents would do it.
+    n_tokens, n = sum(one.n_tokens for one in summaries), whole.n_entities
+    return replace(whole, mean_length=n_tokens / n if n else 0.0)
 
 
 def server_table(summary: ServerSummary, terms: Sequence[str], level: Level) -> StatisticsTable:

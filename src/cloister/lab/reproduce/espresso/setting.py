@@ -126,10 +126,16 @@ def seeds(size: Size) -> range:
     return range(1, size.of(quick=3, full=5) + 1)
 
 
+def vector_seeds(size: Size) -> range:
+    """Return the seeds of query sets for models of vectors, which take long."""
+    return seeds(size)[:3]
+
+
 def agreement_study(
     ground: Ground, size: Size, access: int, systems: tuple[str, ...], *, rounds: int = 10
 ) -> Study:
     """Return the repetitions of some systems at one access level: one a set of queries."""
+    repetitions = seeds(size) if systems == KEYWORD else vector_seeds(size)
     jobs = tuple(
         StudyJob(
             FUNCTION,
@@ -142,7 +148,7 @@ def agreement_study(
             ),
             rounds,
         )
-        for seed in seeds(size)
+        for seed in repetitions
     )
     return _study(ground, access, jobs)
 
@@ -183,7 +189,7 @@ def vector_study(ground: Ground, size: Size, access: int, study: Study) -> Study
             ),
             20,
         )
-        for seed in seeds(size)
+        for seed in vector_seeds(size)
     )
     return study._replace(
         jobs=(*study.jobs, *jobs),
