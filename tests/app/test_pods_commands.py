@@ -184,3 +184,93 @@ def test_a_pod_that_is_gone_costs_its_documents_only(call: Run, home: Path):
     outcome = call("pods", "sync", "--json")
     assert outcome.code == 0
     assert [one["pod"] for one in json.loads(outcome.out)["failed"]] == ["bob"]
+
+
+def test_a_text_that_was_changed_is_indexed_before_others_get_to_read_it(call: Run, home: Path):
+    (home / "notes" / "visit1.txt").write_text("knee pain")
+    told = call("grant", "notes/visit1.txt", "--to", "eve", "--json")
+    assert told.json["documents"][0]["agents"] == ["eve"]
+    assert found(call, "eve", "asthma") == []  # the old text was never meant for Eve
+    assert found(call, "eve", "knee") == ["notes/visit1.txt"]
+    (home / "notes" / "visit1.txt").write_text("hip pain")
+    assert "may be read by ann" in call("revoke", "notes/visit1.txt", "--from", "eve").err
+    assert found(call, "ann", "hip") == ["notes/visit1.txt"]
+    assert found(call, "eve", "hip") == found(call, "eve", "knee") == []
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        (("--owner", "eve", "--pod", "notes"), "of this name"),
+        (("--owner", "eve", "--pod", "notes/visit1"), "begins as that of the pod 'notes'"),
+        (("--owner", "eve", "--server", "a b"), "a server's name"),
+        (("--owner", "e v e"), "blank"),
+        ((), "--owner"),
+    ],
+)
+def test_a_folder_that_cannot_be_added_stays_as_it_is(
+    call: Run, home: Path, options: tuple[str, ...], word: str
+):
+    (home / "more").mkdir()
+    outcome = call("pods", "add", str(home / "more"), *options)
+    assert outcome.code == 1
+    assert word in outcome.err
+    assert list((home / "more").iterdir()) == []
+    assert call("pods", "add", str(home / "more"), "--owner", "eve", "--pod", "eves").code == 0
+
+
+def test_pods_lie_apart_by_whatever_way_they_are_named(call: Run, home: Path):
+    (home / "notes" / "inner").mkdir()
+    (home / "link").symlink_to(home / "notes")
+    for place in (home / "notes" / "inner", home, home / "link", home / "bob" / ".." / "notes"):
+        outcome = call("pods", "add", str(place), "--owner", "eve", "--pod", "eves")
+        assert outcome.code == 1, place
+    assert list((home / "notes" / "inner").iterdir()) == []
+
+
+def test_a_folder_that_says_it_is_another_pod_takes_no_document_from_it(call: Run, home: Path):
+    described = (home / "notes" / ".pod.json").read_text()
+    (home / "bob" / ".pod.json").write_text(described)
+    (home / "bob" / "visit1.txt").write_text("forged")
+    told = call("pods", "sync", "--json").json
+    assert [one["pod"] for one in told["failed"]] == ["bob"]
+    assert "another pod" in told["failed"][0]["error"]
+    assert found(call, "ann", "asthma") == ["notes/visit1.txt"]
+    assert found(call, "ann", "forged") == []
+
+
+def test_what_is_shown_of_pods_and_rights_is_so(call: Run, home: Path):
+    listed = call("pods", "list").out.splitlines()
+    (line,) = [line for line in listed if line.split()[:1] == ["bob"]]
+    assert line.split()[:6] == ["bob", "south", "bob", "folder", "1", "no"]
+    assert "read by nobody" in call("revoke", "bob/a.txt", "--from", "bob").err
+    (home / "bob" / "a.txt.acl").write_text(
+        "@prefix acl: <http://www.w3.org/ns/auth/acl#>. <#r> a acl:Authorization;"
+        " acl:agentClass acl:AuthenticatedAgent; acl:accessTo <./a.txt>; acl:mode acl:Read."
+    )
+    told = call("grant", "bob/a.txt", "--to", "bob").err
+    assert "read by bob, everybody with a verified identity" in " ".join(told.split())
+    assert call("grant", "bob/a.txt", "--to", "").code == 1
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("address", "issuer", "word"),
+    [
+        ("http://localhost:1/ann/", '"http://localhost:1/"', "does not answer"),
+        ("http://localhost:1/ann", '"http://localhost:1/"', "slash"),
+        ("http://localhost:1/ann/", "5", "no client credentials"),
+        ("http://localhost:1/ann/", '"http://pods.example/"', "https"),
+    ],
+)
+def test_a_solid_pod_that_cannot_be_indexed_is_not_added(
+    call: Run, tmp_path: Path, address: str, issuer: str, word: str
+):
+    file = tmp_path / "credentials.json"
+    secret = '"client_id": "i", "client_secret": "hidden", "web_id": "http://localhost:1/a#me"'
+    file.write_text(f'{{"issuer": {issuer}, {secret}}}')
+    outcome = call("pods", "add", address, "--credentials", str(file))
+    assert outcome.code == 1
+    assert word in outcome.err
+    assert "hidden" not in outcome.err
+    assert len(call("pods", "list", "--json").json["pods"]) == 2

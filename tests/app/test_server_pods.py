@@ -14,7 +14,7 @@ from cloister.app.granting import change_rights
 from cloister.app.pods_adding import add_server_pod, registered_pod
 from cloister.app.pods_syncing import synced
 from cloister.core.errors import StoreError
-from cloister.core.ids import AgentId, ServerId
+from cloister.core.ids import AgentId, PodId, ServerId
 from cloister.core.rights import Reader
 from cloister.pods.espresso_pod import EspressoPod
 from cloister.pods.folder_pod import FolderPod
@@ -49,7 +49,13 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
             for name, text in files.items():
                 (pod / name).write_text(text)
             found = registered_pod(
-                str(pod), pod=None, owner="ann", server=server, credentials=None, index_in_pod=True
+                registry,
+                str(pod),
+                pod=None,
+                owner="ann",
+                server=server,
+                credentials=None,
+                index_in_pod=True,
             )
             registry.add(found)
             own = str(folder / f"own-{server}")
@@ -215,6 +221,23 @@ def test_a_server_gives_its_pod_up_with_all_tables(call: Run, home: Path):
     told = answer(call, "ann", "cough", "--from-pods", "-S", "3")
     assert told["servers_without_table"] == ["north"]
     assert found(told) == ["pod-south/a.txt"]
+
+
+def test_a_server_gives_a_pod_up_that_is_gone(call: Run, home: Path):
+    shutil.rmtree(home / "own-north")
+    told = call("pods", "server-pod", "north", "--remove", "--json").json
+    assert (told["removed"], told["tables_left"]) == (0, True)
+    assert call("pods", "server-pod", "north", "--remove").code == 1
+    assert call("pods", "server-pod", "north", str(home / "own-again")).code == 0
+    assert holders(home / "own-again", "ann", "ben") == ["ann", "ben"]
+
+
+def test_tables_of_a_server_whose_last_pod_was_removed_go_with_the_next_sync(call: Run, home: Path):
+    with PodRegistry(home / "home") as registry:
+        registry.remove(PodId("pod-north"))  # as where the command was killed before the tables
+    assert holders(home / "own-north", "ann", "ben") == ["ann", "ben"]
+    assert call("pods", "sync").code == 0
+    assert holders(home / "own-north", "ann", "ben") == []
 
 
 def test_a_damaged_table_costs_its_server_and_a_pod_that_fails_keeps_no_right_alive(

@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloister.core.rights import NOBODY, Reader, Rights
-from cloister.index.entity_scoring import term_weight
+from cloister.core.errors import AccessDenied
+from cloister.core.ids import AgentId, DocId, PodId
+from cloister.core.rights import NOBODY, STRANGER, Reader, Rights
+from cloister.index.entity_scoring import EntityScorer, term_weight
 from cloister.index.entity_statistics import StatisticsTable, added_statistics
 from cloister.index.entity_view import LEVELS
 from cloister.index.entity_weights import SPARSE_MODELS, ModelSettings, query_weights
-from cloister.index.postings import Postings
+from cloister.index.postings import Postings, TermPostings
 from cloister.index.reader_view import ReaderView
 from cloister.index.snapshot import Segment, Snapshot
 from cloister.index.term_counts import count_terms
@@ -194,3 +196,36 @@ def test_a_term_in_all_servers_turns_the_printed_ranking_round_and_not_ours():
     for form, sign in (("printed", -1), ("non_negative", 1)):
         (weight,) = query_weights(["cough"], table, ModelSettings(idf=form)).parameters
         assert np.sign(weight.scale) == sign
+
+
+def test_none_of_the_best_is_an_answer():
+    query = query_weights(["cough"], StatisticsTable(2, 1.0, 2, {"cough": 2}), ModelSettings())
+    scorer = EntityScorer(np.ones(2))
+    held = TermPostings(np.array([0, 1], np.int32), np.ones(2, np.int32))
+    for k in (0, -1):
+        assert len(scorer.best(query, lambda term: held, k).entities) == 0
+
+
+def test_queries_are_counted_anew_before_their_number_grows_too_large():
+    query = query_weights(["cough", "rash"], StatisticsTable(2, 1.0, 4, {}), ModelSettings())
+    held = TermPostings(np.array([0, 1], np.int32), np.ones(2, np.int32))
+    scorer, fresh = EntityScorer(np.ones(2)), EntityScorer(np.ones(2))
+    scorer._n_queries = 2**31 - 3
+    wanted = fresh.best(query, lambda term: held, 2)
+    for _ in range(6):
+        found = scorer.best(query, lambda term: held, 2)
+        assert found.entities.tolist() == wanted.entities.tolist()
+        assert found.scores.tolist() == wanted.scores.tolist()
+
+
+def test_ids_of_documents_that_may_not_be_read_are_refused():
+    postings = Postings.build(count_terms(["a1", "b1", "c1"]))
+    ids = tuple(map(DocId, "abc"))
+    mine = np.array([0, 1, 0], np.int32)
+    segment = Segment(postings, ids, np.zeros(3, np.int32), np.ones(3, np.bool_), mine)
+    rights = (Rights(public=True), Rights(owner=AgentId("eve")))
+    view = ReaderView(Snapshot(1, (segment, segment), (PodId("p"),), rights), STRANGER)
+    assert view.doc_ids(view.documents) == ["a", "c", "a", "c"]
+    for numbers in ([1], [0, 1, 2], [6], [-1]):
+        with pytest.raises(AccessDenied):
+            view.doc_ids(np.array(numbers, np.int32))

@@ -137,6 +137,25 @@ def test_members_of_a_group_file_may_read(pod: FolderPod, tmp_path: Path) -> Non
     assert tag.rights_etag != changed.rights_etag
 
 
+@pytest.mark.parametrize(
+    "listed",
+    [
+        "<urn:cloister:group:ward> a <http://www.w3.org/2006/vcard/ns#Group>.",
+        "<urn:cloister:group:ward> a <http",
+    ],
+)
+def test_the_last_to_leave_a_group_and_a_damaged_list_let_nobody_in_by_a_token(
+    pod: FolderPod, tmp_path: Path, listed: str
+) -> None:
+    doc_id = pod.write("a.txt", "cough", rights=PRIVATE.grant_group("ward"))
+    (tmp_path / "pod" / ".groups.ttl").write_text(listed)
+    assert not may_read(pod, doc_id, Reader(BOB.agent_id, frozenset({GroupId("ward")})))
+    found = pod.resource(doc_id)
+    assert found is not None
+    assert not found.rights.groups
+    assert may_read(pod, doc_id, ANN)
+
+
 def test_grants_and_revocations_leave_groups_as_they_are(pod: FolderPod, tmp_path: Path) -> None:
     groups = tmp_path / "pod" / ".groups.ttl"
     member = "<urn:cloister:group:ward> <http://www.w3.org/2006/vcard/ns#hasMember>"

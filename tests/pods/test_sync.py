@@ -176,6 +176,71 @@ def test_what_takes_away_holds_before_any_text_is_read(tmp_path: Path, shard: Sh
     assert found(shard, STRANGER, "leaflet") == {"p/a.txt"}
 
 
+class RevokedPod(FolderPod):
+    """A pod in which somebody revokes, with the command, while a sync is under way."""
+
+    shard: Shard
+    during = ""
+
+    def resources(self) -> Iterator[Resource]:
+        yield from list(super().resources())
+        self._revoke_during("resources")
+
+    def resource(self, doc_id: DocId) -> Resource | None:
+        found = super().resource(doc_id)  # as it was before the revocation
+        self._revoke_during("resource")
+        return found
+
+    def _revoke_during(self, step: str) -> None:
+        if self.during == step:
+            self.during = ""
+            self.revoke(DocId("p/a.txt"), BOB.agent_id)
+            self.shard.set_rights({DocId("p/a.txt"): PRIVATE})
+
+
+@pytest.mark.parametrize("during", ["resources", "resource"])
+def test_a_revocation_during_a_sync_is_not_undone_by_it(
+    tmp_path: Path, shard: Shard, during: str
+) -> None:
+    pod = RevokedPod.create(tmp_path / "pod", PodId("p"), ANN.agent_id)
+    assert isinstance(pod, RevokedPod)
+    doc_id = pod.write("a.txt", "cough", rights=PRIVATE)
+    sync(pod, shard)
+    pod.grant(doc_id, BOB.agent_id)  # by another program: the index does not know
+    if during == "resource":
+        pod.write("a.txt", "fever")
+    pod.shard, pod.during = shard, during
+    sync(pod, shard)
+    assert pod.during == ""
+    assert found(shard, BOB, "cough") == found(shard, BOB, "fever") == set()
+    assert found(shard, ANN, "fever" if during == "resource" else "cough") == {doc_id}
+
+
+class UntaggedPod(FolderPod):
+    """A pod on a server that gives no tags."""
+
+    def resources(self) -> Iterator[Resource]:
+        yield from (one._replace(etag="") for one in super().resources())
+
+    def resource(self, doc_id: DocId) -> Resource | None:
+        found = super().resource(doc_id)
+        return None if found is None else found._replace(etag="")
+
+
+def test_documents_without_tags_are_read_at_each_sync_and_stay_readable(
+    tmp_path: Path, shard: Shard
+) -> None:
+    pod = UntaggedPod.create(tmp_path / "pod", PodId("p"), ANN.agent_id)
+    doc_id = pod.write("a.txt", "cough", rights=FOR_BOB)
+    for _ in range(2):
+        sync(pod, shard)
+        assert found(shard, BOB, "cough") == {doc_id}
+    pod.write("a.txt", "fever", rights=PRIVATE)
+    sync(pod, shard)
+    assert found(shard, BOB, "fever") == found(shard, BOB, "cough") == set()
+    assert found(shard, ANN, "fever") == {doc_id}
+
+
 class DeadPod(FolderPod):
     """A pod that does not answer."""
 

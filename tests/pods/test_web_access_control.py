@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloister.core.errors import SettingsError
+from cloister.core.errors import DataError, SettingsError
 from cloister.core.ids import AgentId, GroupId
 from cloister.core.rights import NOBODY, STRANGER, Reader, Rights
 from cloister.pods.acl_turtle import read_acl, read_groups, write_acl
@@ -150,7 +150,10 @@ def test_groups_are_read_from_turtle_and_a_damaged_document_has_none() -> None:
         "@prefix v: <http://www.w3.org/2006/vcard/ns#>. <#w> v:hasMember <https://bob.example/#me>"
     )
     assert read_groups(text + ".", ROOT + "g") == {ROOT + "g#w": frozenset({BOB.agent_id})}
-    assert read_groups(text + "..;", ROOT + "g") == {}
+    with pytest.raises(DataError):
+        read_groups(text + "..;", ROOT + "g")
+    empty = "<#w> a <http://www.w3.org/2006/vcard/ns#Group>."
+    assert read_groups(empty, ROOT + "g") == {ROOT + "g#w": frozenset()}
 
 
 @pytest.mark.parametrize("name", ["a> , <x:eve", 'a:b"c', "a:b\\c", "a:{}", "x: y"])

@@ -275,3 +275,16 @@ def test_estimates_of_unnamed_documents_stay_under_their_bound() -> None:
 
 def best_impact_of(number):
     return Impact(number, 3, 10)
+
+
+def test_there_are_no_more_estimates_than_documents_that_no_list_names() -> None:
+    """A document outside one term's list can be in another's."""
+    listed = [best_impact_of(n) for n in range(3)]
+    for n_documents, n_others in ((3, 0), (4, 1)):
+        summaries = [server("a", n_documents, cough=(3, 9, *listed), fever=(2, 2))]
+        whole = user_statistics(summaries, ["cough", "fever"], "document")
+        (outlook,) = server_outlooks(
+            summaries, query_weights(["cough", "fever"], whole, ModelSettings())
+        )
+        assert outlook.n_unnamed == n_others
+        assert len(outlook.unnamed_estimates) == n_others

@@ -337,3 +337,17 @@ def test_explanations_add_up_to_the_scores(name, notes, query, idf):
             assert part.n_entities == len(texts)
         assert explained.text().startswith(f"{result.doc_id}: ")
         assert explained.as_dict()["length"] == len(texts[result.doc_id])
+
+
+def test_a_mean_length_is_one_division_of_whole_numbers():
+    """Added up from the means of the servers, the last bit would be another one."""
+    assert (47 * (3 / 47) + 3 * (1 / 3)) / 50 != 4 / 50
+    words = {("s0", 0): "asthma cough night", ("s1", 0): "asthma"}
+    notes = [
+        Note(f"{name}-{n:02}", "p", name, words.get((name, n), ""))
+        for name, size in (("s0", 47), ("s1", 3))
+        for n in range(size)
+    ]
+    outcome = Searcher(nodes(notes), ANALYSIS).search("asthma")
+    assert outcome.statistics is not None
+    assert outcome.statistics.mean_length == 4 / 50

@@ -32,11 +32,18 @@ Public = Annotated[bool, typer.Option("--public", help="Everybody.")]
 
 def _show(result: Result) -> None:
     for one in result["documents"]:
-        names = [*one["agents"], *(f"group {name}" for name in one["groups"])]
-        readers = "everybody" if one["public"] else ", ".join([one["owner"], *names])
-        say(f"{one['doc_id']}: may be read by {readers}")
+        say(f"{one['doc_id']}: may be read by {_readers(one)}")
     for server in result["tables_failed"]:
         say(f"{server}: the tables in its own pod could not be brought up to date; sync again")
+
+
+def _readers(document: Result) -> str:
+    if document["public"]:
+        return "everybody"
+    names = [document["owner"], *document["agents"]]
+    names += [f"group {name}" for name in document["groups"]]
+    names += ["everybody with a verified identity"] if document["authenticated"] else []
+    return ", ".join(filter(None, names)) or "nobody"
 
 
 def _refuse_nobody(given: Mapping[str, Any]) -> None:
@@ -69,7 +76,11 @@ def revoke(
     home: HomeOption = None,
     as_json: JsonFlag = False,
 ) -> Result:
-    """Take back what was granted; holds for the next search. Owners keep what is theirs."""
+    """Take back what was granted; holds for the next search.
+
+    What an agent may read by a group that is not named stays. An owner who is named no longer
+    reads the document, and can grant it again.
+    """
     return _changed(home, documents, from_, group, public=public, give=False)
 
 

@@ -8,12 +8,14 @@ taking a right back: it is named, and its tables stay as old as they are until t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from cloister.core.errors import CloisterError
-from cloister.core.ids import AgentId, DocId, GroupId, PodId, ServerId
+from cloister.core.errors import AccessDenied, CloisterError
+from cloister.core.ids import AgentId, DocId, GroupId, PodId, ServerId, checked_id
 from cloister.core.rights import NOBODY, Rights
+from cloister.pods.document_reading import rights_now, update_document
 from cloister.pods.registry import PodRegistry, RegisteredPod
 from cloister.pods.server_tables import ServerTables
 from cloister.pods.table_keeping import TableKeeping
@@ -34,6 +36,8 @@ def change_rights(
 
     All documents are looked up before any is changed.
     """
+    for name in (*agents, *groups):
+        checked_id(name)
     found = [(DocId(name), registry.owner_of(DocId(name))) for name in documents]
     tables = _ConcernedTables(registry, everybody=public)
     for doc_id, pod in found:
@@ -44,16 +48,39 @@ def change_rights(
         tables.concern(pod, [*losing, *before])
     told = []
     for doc_id, pod in found:
-        store = registry.datastore(pod)
-        change = store.grant if give else store.revoke
-        change(doc_id, *map(AgentId, agents), groups=map(GroupId, groups), public=public)
-        now = store.resource(doc_id)
-        rights = NOBODY if now is None else now.rights
-        registry.shard(ServerId(pod.server_id)).set_rights({doc_id: rights})
+        rights = _changed(registry, doc_id, pod, agents, groups, public=public, give=give)
         tables.concern(pod, _named(rights))
         told.append(_told(doc_id, pod, rights))
     tables.refresh()
     return {"documents": told, "tables_failed": sorted(tables.failed)}
+
+
+def _changed(
+    registry: PodRegistry,
+    doc_id: DocId,
+    pod: RegisteredPod,
+    agents: Sequence[str],
+    groups: Sequence[str],
+    *,
+    public: bool,
+    give: bool,
+) -> Rights:
+    """Change a document's rights at its pod, then in the index; return those of the index.
+
+    Before others get to read it the index gets the document's text of now: the old one was never
+    meant for them. What cannot be read as text any more is nobody's in the index.
+    """
+    store, shard = registry.datastore(pod), registry.shard(ServerId(pod.server_id))
+    update = partial(update_document, store, shard, doc_id, index_in_pod=pod.index_in_pod)
+    if give:
+        update()
+    change = store.grant if give else store.revoke
+    change(doc_id, *map(AgentId, agents), groups=map(GroupId, groups), public=public)
+    etag = shard.etags(PodId(pod.pod_id)).get(doc_id, "")
+    shard.set_rights({doc_id: rights_now(store, doc_id, etag) if etag else NOBODY})
+    with suppress(AccessDenied):
+        update()
+    return _held(registry, doc_id, pod)
 
 
 class _ConcernedTables:
@@ -113,4 +140,5 @@ def _told(doc_id: DocId, pod: RegisteredPod, rights: Rights) -> dict[str, Any]:
         "agents": sorted(rights.agents - {rights.owner}),
         "groups": sorted(rights.groups),
         "public": rights.public,
+        "authenticated": rights.authenticated,
     }

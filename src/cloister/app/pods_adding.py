@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from cloister.core.errors import NotFound, SettingsError
-from cloister.core.file_errors import writing
 from cloister.core.ids import AgentId, PodId
 from cloister.pods.folder_pod import DESCRIPTION, FolderPod
 from cloister.pods.registry import PodRegistry, RegisteredPod
@@ -15,6 +14,7 @@ __all__ = ["add_server_pod", "registered_pod"]
 
 
 def registered_pod(
+    registry: PodRegistry,
     address: str,
     *,
     pod: str | None,
@@ -23,9 +23,18 @@ def registered_pod(
     credentials: Path | None,
     index_in_pod: bool = False,
 ) -> RegisteredPod:
-    """Return a pod as it is to be registered; a folder that is none becomes one."""
-    found = _registered(address, pod, owner, server, credentials)
-    return found.model_copy(update={"index_in_pod": index_in_pod})
+    """Return a pod as it is to be registered; a folder that is none becomes one.
+
+    Where it cannot be registered, the folder stays as it is.
+    """
+    if not _is_solid(address) and not Path(address).is_dir():
+        place = str(Path(address).absolute())
+        raise NotFound("no such folder", where=place, remedy="name a folder of texts")
+    found = _found(address, pod, owner, server, credentials)
+    found = found.model_copy(update={"index_in_pod": index_in_pod})
+    registry.require_new(found)
+    _make(found)
+    return found
 
 
 def add_server_pod(
@@ -37,36 +46,31 @@ def add_server_pod(
     credentials: Path | None,
 ) -> None:
     """Give a server a pod of its own; a folder is made where there is none."""
-    registry.require_no_server_pod(server)
-    if not address.startswith(("http://", "https://")):
-        with writing(Path(address)):
-            Path(address).mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not (Path(address) / DESCRIPTION).exists():
-            owner = owner or server
-    registry.set_server_pod(_registered(address, None, owner, server, credentials))
+    if not _is_solid(address) and not (Path(address) / DESCRIPTION).exists():
+        owner = owner or server
+    found = _found(address, None, owner, server, credentials)
+    registry.require_new_server_pod(found)
+    _make(found)
+    registry.set_server_pod(found)
 
 
-def _registered(
+def _found(
     address: str, pod: str | None, owner: str | None, server: str, credentials: Path | None
 ) -> RegisteredPod:
-    if address.startswith(("http://", "https://")):
+    """Return what there is, or is to be made, at an address."""
+    if _is_solid(address):
         return _solid(address, pod, owner, server, credentials)
     if credentials is not None:
         raise SettingsError("a folder needs no credentials", where="credentials")
     folder = Path(address).absolute()
-    if not folder.is_dir():
-        raise NotFound("no such folder", where=str(folder), remedy="name a folder of texts")
-    opened = _opened(folder, pod, owner)
+    pod_id, its_owner = _described(folder, pod, owner)
     return RegisteredPod(
-        pod_id=opened.pod_id,
-        owner=opened.owner,
-        server_id=server,
-        kind="folder",
-        address=str(folder),
+        pod_id=pod_id, owner=its_owner, server_id=server, kind="folder", address=str(folder)
     )
 
 
-def _opened(folder: Path, pod: str | None, owner: str | None) -> FolderPod:
+def _described(folder: Path, pod: str | None, owner: str | None) -> tuple[str, str]:
+    """Return name and owner of a folder, as it says itself where it is a pod already."""
     try:
         opened = FolderPod.open(folder)
     except NotFound:
@@ -74,7 +78,7 @@ def _opened(folder: Path, pod: str | None, owner: str | None) -> FolderPod:
             raise SettingsError(
                 "a folder that is no pod yet needs an owner", where="owner", remedy="add --owner"
             ) from None
-        return FolderPod.create(folder, PodId(pod or folder.name), AgentId(owner))
+        return pod or folder.name, owner
     for given, there in ((pod, opened.pod_id), (owner, opened.owner)):
         if given is not None and given != there:
             raise SettingsError(
@@ -82,7 +86,16 @@ def _opened(folder: Path, pod: str | None, owner: str | None) -> FolderPod:
                 where=given,
                 remedy="leave the option out",
             )
-    return opened
+    return opened.pod_id, opened.owner
+
+
+def _make(pod: RegisteredPod) -> None:
+    if pod.kind == "folder" and not (Path(pod.address) / DESCRIPTION).exists():
+        FolderPod.create(pod.address, PodId(pod.pod_id), AgentId(pod.owner))
+
+
+def _is_solid(address: str) -> bool:
+    return address.startswith(("http://", "https://"))
 
 
 def _solid(
@@ -95,6 +108,10 @@ def _solid(
             remedy="add --credentials FILE",
         )
     known = read_credentials(credentials)
+    if not address.endswith("/"):
+        raise SettingsError(
+            "a pod's address ends in a slash", where=address, remedy="add the slash"
+        )
     if pod is not None and pod != address:
         raise SettingsError("a Solid pod is named by its address", where="pod")
     return RegisteredPod(

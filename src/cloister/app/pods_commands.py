@@ -55,17 +55,17 @@ def _show_tables(result: Result) -> None:
 
 
 def _show_server_pod(result: Result) -> None:
-    if "removed" in result:
+    if result.get("tables_left"):
+        say("the server keeps no tables any more; its pod does not answer: remove those in it")
+    elif "removed" in result:
         say(f"the server keeps no tables any more; {result['removed']} were removed")
     _show_tables(result)
 
 
 def _show_listed(result: Result) -> None:
-    keys = ("pod", "server", "owner", "kind", "documents", "index_in_pod", "address")
-    rows = [
-        [{True: "yes", False: "no"}.get(one[key], one[key]) for key in keys]
-        for one in result["pods"]
-    ]
+    keys = ("pod", "server", "owner", "kind", "documents", "kept", "address")
+    kept = ({"kept": "yes" if one["index_in_pod"] else "no"} | one for one in result["pods"])
+    rows = [[one[key] for key in keys] for one in kept]
     columns = ["pod", "server", "owner", "kind", "documents", "index in pod", "address"]
     table("", columns, rows)
     for one in result["server_pods"]:
@@ -115,10 +115,11 @@ def add(
     access with `cloister grant`, or by .acl files (Web Access Control).
     """
     from cloister.app.pods_adding import registered_pod
-    from cloister.app.pods_syncing import synced
+    from cloister.app.pods_syncing import added
 
     with open_home(home) as registry:
         found = registered_pod(
+            registry,
             address,
             pod=pod,
             owner=owner,
@@ -126,8 +127,7 @@ def add(
             credentials=credentials,
             index_in_pod=index_in_pod,
         )
-        registry.add(found)
-        return synced(registry, [found])
+        return added(registry, found)
 
 
 @app.command("sync")
@@ -217,6 +217,7 @@ def server_pod(
     with open_home(home) as registry:
         if remove:
             n_removed = ServerTables(registry).remove(ServerId(server))
-            return {"tables": [], "tables_failed": [], "removed": n_removed}
+            left = {"removed": n_removed or 0, "tables_left": n_removed is None}
+            return {"tables": [], "tables_failed": []} | left
         add_server_pod(registry, server, address or "", owner=owner, credentials=credentials)
         return refreshed_tables(registry, [ServerId(server)])

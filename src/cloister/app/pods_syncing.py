@@ -12,7 +12,7 @@ from cloister.pods.registry import PodRegistry, RegisteredPod
 from cloister.pods.server_tables import ServerTables
 from cloister.pods.sync import sync
 
-__all__ = ["refreshed_tables", "removed", "synced"]
+__all__ = ["added", "refreshed_tables", "removed", "synced"]
 
 
 def synced(registry: PodRegistry, pods: Sequence[RegisteredPod]) -> dict[str, Any]:
@@ -31,8 +31,20 @@ def synced(registry: PodRegistry, pods: Sequence[RegisteredPod]) -> dict[str, An
             done.append({"pod": pod.pod_id} | counts._asdict())
     if failed and not done:
         raise CloisterError(failed[0]["error"], where=failed[0]["pod"], remedy=failed[0]["remedy"])
-    servers = sorted({ServerId(pod.server_id) for pod in pods})
+    kept = registry.server_pods.keys() - set(registry.server_ids())  # whose last pod was removed
+    servers = sorted({ServerId(pod.server_id) for pod in pods} | kept)
     return {"synced": done, "failed": failed} | refreshed_tables(registry, servers)
+
+
+def added(registry: PodRegistry, pod: RegisteredPod) -> dict[str, Any]:
+    """Add a pod and index it; one of which nothing could be indexed is not added."""
+    registry.add(pod)
+    try:
+        return synced(registry, [pod])
+    except CloisterError:
+        if not registry.shard(ServerId(pod.server_id)).etags(PodId(pod.pod_id)):
+            registry.remove(PodId(pod.pod_id))
+        raise
 
 
 def removed(registry: PodRegistry, pod_id: str) -> dict[str, Any]:

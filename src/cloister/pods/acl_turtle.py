@@ -21,6 +21,7 @@ MAX_TURTLE_BYTES: Final = 1_000_000  # a longer list is refused, not read
 ACL: Final = "http://www.w3.org/ns/auth/acl#"
 FOAF_AGENT: Final = "http://xmlns.com/foaf/0.1/Agent"
 VCARD_MEMBER: Final = "http://www.w3.org/2006/vcard/ns#hasMember"
+VCARD_GROUP: Final = "http://www.w3.org/2006/vcard/ns#Group"
 RDF_TYPE: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 CONDITIONS: Final = ("origin", "condition")  # what this code cannot check, it does not grant
 
@@ -88,7 +89,10 @@ def _authorizations(graph: Graph, subjects: Iterable[Node]) -> Iterable[Authoriz
 
 
 def read_groups(text: str | bytes, base: str) -> dict[GroupId, frozenset[AgentId]]:
-    """Read the members of the vCard groups that a document defines; none where it is damaged.
+    """Read the members of the vCard groups that a document defines.
+
+    A group that is said to be one (``a vcard:Group``) and has no members is defined, too. Where the
+    document is damaged `DataError` is raised: nobody knows which groups it defines.
 
     Examples
     --------
@@ -96,12 +100,10 @@ def read_groups(text: str | bytes, base: str) -> dict[GroupId, frozenset[AgentId
     ... <#ward> a vcard:Group; vcard:hasMember <http://b/card#me>.''', "http://a/groups")
     {'http://a/groups#ward': frozenset({'http://b/card#me'})}
     """
-    try:
-        graph = parse_turtle(text, base)
-    except DataError:
-        return {}
+    graph = parse_turtle(text, base)
     uri = _rdflib().URIRef
-    subjects = sorted(set(graph.subjects(uri(VCARD_MEMBER), None)), key=str)
+    named = set(graph.subjects(uri(RDF_TYPE), uri(VCARD_GROUP)))
+    subjects = sorted(named.union(graph.subjects(uri(VCARD_MEMBER), None)), key=str)
     return {
         _group(str(subject)): frozenset(map(_agent, _objects(graph, subject, VCARD_MEMBER)))
         for subject in subjects

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, unquote
 
+from cloister.core.errors import DataError
 from cloister.core.ids import AgentId, GroupId
 from cloister.pods.acl_turtle import MAX_TURTLE_BYTES, read_acl, read_groups, write_acl
 from cloister.pods.pod_files import PodFiles
@@ -76,10 +77,15 @@ class FolderAccess:
         else:
             self.put_rules(target, rules)
 
-    def groups(self) -> GroupMembers:
-        """Return the members of groups."""
-        content = self._files.read(GROUPS, max_bytes=MAX_TURTLE_BYTES)
-        return {} if content is None else read_groups(content, BASE + GROUPS)
+    def groups(self) -> GroupMembers | None:
+        """Return the members of groups; None where the file is there and cannot be read."""
+        there, content = self._files.find(GROUPS, max_bytes=MAX_TURTLE_BYTES)
+        if content is None:
+            return None if there else {}
+        try:
+            return read_groups(content, BASE + GROUPS)
+        except DataError:
+            return None
 
 
 def address_of(name: str) -> str:
@@ -87,8 +93,13 @@ def address_of(name: str) -> str:
     return BASE + quote(name)
 
 
-def members_of(rules: AccessRules, groups: GroupMembers) -> GroupMembers:
-    """Return who belongs to the groups that rules name; an address without a list has nobody."""
+def members_of(rules: AccessRules, groups: GroupMembers | None) -> GroupMembers:
+    """Return who belongs to the groups that rules name; an address without a list has nobody.
+
+    Where nobody knows which groups are listed (None), all of them have nobody.
+    """
+    if groups is None:
+        return dict.fromkeys(rules.groups, frozenset())
     return {
         group: groups.get(group, frozenset())
         for group in rules.groups

@@ -264,7 +264,7 @@ class FolderPod(RuledPod):
         name: str,
         content: bytes | None,
         list_of: ListOf,
-        groups: dict[GroupId, frozenset[AgentId]],
+        groups: dict[GroupId, frozenset[AgentId]] | None,
     ) -> Resource | None:
         doc_id = self._names.doc_id(name)
         if content is None or len(doc_id) > MAX_ID_LENGTH:

@@ -9,8 +9,7 @@ are not kept here: of a Solid pod the name of a file is kept that holds its clie
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, Literal
@@ -26,12 +25,13 @@ from cloister.core.errors import (
     StoreError,
 )
 from cloister.core.file_errors import explained, writing
-from cloister.core.ids import AgentId, DocId, PodId, ServerId, checked_id
+from cloister.core.ids import AgentId, DocId, PodId, ServerId
 from cloister.core.rights import Reader
 from cloister.core.settings import Settings
 from cloister.index.shard import Shard
 from cloister.pods.datastore import Datastore, refused
-from cloister.pods.folder_pod import FolderPod
+from cloister.pods.folder_pod import DESCRIPTION, FolderPod
+from cloister.pods.pods_apart import require_apart, require_names, require_other_names
 from cloister.pods.search_server import SearchServer
 from cloister.pods.solid_client import SolidClient
 from cloister.pods.solid_credentials_file import read_credentials
@@ -44,7 +44,6 @@ __all__ = ["PodRegistry", "RegisteredPod"]
 
 PODS: Final = "pods.json"
 LOCK: Final = ".lock"
-_SERVER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 class RegisteredPod(Settings):
@@ -105,33 +104,33 @@ class PodRegistry:
         return {ServerId(pod.server_id): pod for pod in self._read("server_pods")}
 
     def add(self, pod: RegisteredPod) -> None:
-        """Add a pod; its name must be new."""
-        _check(pod)
+        """Add a pod; its name and its place must be new."""
         with self._changing():
-            known = self.pods
-            if PodId(pod.pod_id) in known:
-                raise SettingsError("there is a pod of this name", where=pod.pod_id)
-            self._require_free(pod, self.server_pods.values())
-            self._write([*known.values(), pod], list(self.server_pods.values()))
+            self.require_new(pod)
+            self._write([*self.pods.values(), pod], list(self.server_pods.values()))
+
+    def require_new(self, pod: RegisteredPod) -> None:
+        """Raise where a pod cannot be added: its name, its place or its server is wrong."""
+        require_names(pod)
+        require_other_names(pod, self.pods.values())
+        require_apart(pod, [*self.pods.values(), *self.server_pods.values()])
 
     def set_server_pod(self, pod: RegisteredPod) -> None:
         """Give a server its own pod; it has none yet."""
-        _check(pod)
         with self._changing():
-            self.require_no_server_pod(pod.server_id)
-            known = self.server_pods
-            self._require_free(pod, [*self.pods.values(), *known.values()])
-            self._write(list(self.pods.values()), [*known.values(), pod])
+            self.require_new_server_pod(pod)
+            self._write(list(self.pods.values()), [*self.server_pods.values(), pod])
 
-    def require_no_server_pod(self, server: str) -> None:
-        """Raise where this cannot be a server's name, or the server has its own pod already."""
-        checked_server(server)
-        if ServerId(server) in self.server_pods:
+    def require_new_server_pod(self, pod: RegisteredPod) -> None:
+        """Raise where a server cannot have this pod, or has one already."""
+        require_names(pod)
+        if ServerId(pod.server_id) in self.server_pods:
             raise SettingsError(
                 "this server has a pod of its own",
-                where=server,
+                where=pod.server_id,
                 remedy="take it away with --remove",
             )
+        require_apart(pod, [*self.pods.values(), *self.server_pods.values()])
 
     def unset_server_pod(self, server_id: ServerId) -> None:
         """Forget that a server has a pod; what is in the pod stays."""
@@ -176,7 +175,7 @@ class PodRegistry:
         """Return the pod itself."""
         if pod.address not in self._stores:
             if pod.kind == "folder":
-                self._stores[pod.address] = FolderPod.open(pod.address)
+                self._stores[pod.address] = _folder_pod(pod)
             else:
                 self._stores[pod.address] = self._solid_pod(pod, Path(pod.credentials))
         return self._stores[pod.address]
@@ -249,10 +248,6 @@ class PodRegistry:
         client = self._open.enter_context(SolidClient(read_credentials(credentials)))
         return SolidPod(client, pod.address, owner=AgentId(pod.owner))
 
-    def _require_free(self, pod: RegisteredPod, others: Iterable[RegisteredPod]) -> None:
-        if any(pod.address == one.address for one in others):
-            raise SettingsError("this is a pod here already", where=pod.address)
-
     def _read(self, kind: str) -> list[RegisteredPod]:
         file = self.home / PODS
         if not file.exists():
@@ -284,16 +279,20 @@ class PodRegistry:
             yield
 
 
-def _check(pod: RegisteredPod) -> None:
-    for name in (pod.pod_id, pod.owner):
-        checked_id(name)
-    checked_server(pod.server_id)
-
-
-def checked_server(name: str) -> ServerId:
-    """Return a server's name, or raise."""
-    if not _SERVER_NAME.fullmatch(name):
-        raise SettingsError(
-            "a server's name has letters, digits, - and _, and names a folder", where=name
+def _folder_pod(pod: RegisteredPod) -> FolderPod:
+    """Open a folder; one that says it is another pod could take documents from that pod."""
+    try:
+        opened = FolderPod.open(pod.address)
+    except NotFound:
+        raise NotFound(
+            "the pod is not there any more",
+            where=pod.address,
+            remedy="put its folder back, or take the pod out: cloister pods remove, or --remove",
+        ) from None
+    if (opened.pod_id, opened.owner) != (pod.pod_id, pod.owner):
+        raise DataError(
+            "the folder says that it is another pod, or another owner's",
+            where=pod.address,
+            remedy=f"restore {DESCRIPTION} in it, or remove the pod and add it again",
         )
-    return ServerId(name)
+    return opened

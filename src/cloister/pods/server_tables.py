@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,12 +59,18 @@ class ServerTables:
         shard = self._registry.shard(server_id)
         return TableKeeping(shard, EspressoPod(self._registry.datastore(pod)), record)
 
-    def remove(self, server_id: ServerId) -> int:
-        """Take a server's pod from it, with all tables in it; return how many there were."""
+    def remove(self, server_id: ServerId) -> int | None:
+        """Take a server's pod from it, with all tables in it; return how many there were.
+
+        None where the pod does not answer, or is gone: tables may still be in it, and nobody brings
+        them up to date any more.
+        """
         pod = self._registry.server_pods.get(server_id)
         if pod is None:
-            return 0
-        n_removed = EspressoPod(self._registry.datastore(pod)).forget_others(())
+            raise NotFound("this server has no pod of its own", where=server_id)
+        n_removed: int | None = None
+        with suppress(AccessDenied, DataError, NotFound, StoreError):
+            n_removed = EspressoPod(self._registry.datastore(pod)).forget_others(())
         self._registry.unset_server_pod(server_id)
         return n_removed
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from cloister.core.errors import AccessDenied, StoreError
+from cloister.core.errors import AccessDenied, DataError, StoreError
 from cloister.core.ids import AgentId, GroupId
 from cloister.pods.acl_turtle import read_acl, read_groups, write_acl
 from cloister.pods.solid_client import TURTLE, SolidClient
@@ -105,9 +105,9 @@ class SolidAccess:
         try:
             with SolidClient() as nobody:
                 response = nobody.get(document, accept=TURTLE)
-        except (AccessDenied, StoreError):
+            return read_groups(response.content, document)
+        except (AccessDenied, StoreError, DataError):
             return {}
-        return read_groups(response.content, document)
 
 
 class AccessMoment:

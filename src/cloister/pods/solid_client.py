@@ -241,7 +241,7 @@ class SolidClient:
                 where=origin(endpoint),
                 remedy="make new client credentials",
             )
-        lasts_s = float(fields.get("expires_in", 0))
+        lasts_s = _seconds(fields.get("expires_in"))
         return _Token(token, time.monotonic() + lasts_s - min(REFRESH_S, lasts_s / 2))
 
     def _ask_for_token(self, endpoint: str, credentials: SolidCredentials) -> SolidResponse:
@@ -267,3 +267,9 @@ class SolidClient:
 def _is_directly_in(address: str, container: str) -> bool:
     rest = address.removeprefix(container)
     return rest != address and bool(rest) and "/" not in rest.removesuffix("/")
+
+
+def _seconds(value: object) -> float:
+    """Return how long a token lasts; 0 where the provider does not say: it is used once."""
+    known = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 2**31
+    return float(value) if known else 0.0  # type: ignore[arg-type]

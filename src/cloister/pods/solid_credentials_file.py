@@ -22,14 +22,17 @@ def read_credentials(file: Path) -> SolidCredentials:
         content = file.read_bytes()[: MAX_CREDENTIALS_BYTES + 1]
     try:
         fields = json.loads(content)
-        return SolidCredentials(
-            fields["issuer"],
-            fields["client_id"],
-            fields["client_secret"],
-            AgentId(fields["web_id"]),
-        )
-    except (ValueError, KeyError, TypeError):
+        names = ("issuer", "client_id", "client_secret", "web_id")
+        issuer, client_id, client_secret, web_id = (_text(fields[name]) for name in names)
+        return SolidCredentials(issuer, client_id, client_secret, AgentId(web_id))
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise DataError(
             "no client credentials: a JSON object with issuer, client_id, client_secret, web_id",
             where=str(file),
         ) from None
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise TypeError
+    return value

@@ -3,7 +3,8 @@
 A document's ETag does not change with its access control list, so both are looked at. Rights are
 compared as values with those in the index: a revocation is found even where two changes share a
 tag. What takes away is committed first, before any text is read, so that a slow pod or a crash
-does not keep revoked rights alive.
+does not keep revoked rights alive. A revocation by another process during a sync is not undone by
+it: the pod is asked again after rights were set.
 
 Where the pod keeps index resources (`cloister.pods.index_resource`), a document is indexed from its
 own without its text being fetched, if it is of this state and analysis. What is missing is written.
@@ -17,19 +18,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, Protocol
 
-from cloister.core.errors import AccessDenied, DataError, StoreError
+from cloister.core.errors import StoreError
 from cloister.core.ids import DocId, PodId
 from cloister.core.rights import NOBODY, Rights
 from cloister.index.analysis import TextAnalysis
 from cloister.index.shard import IndexedDocument
 from cloister.index.term_counts import TermCounts
 from cloister.pods.datastore import Datastore, Resource
-from cloister.pods.index_resource import DocumentTerms, joined_counts
+from cloister.pods.document_reading import (
+    ReadDocument,
+    add_documents,
+    read_document,
+    rights_now,
+)
 from cloister.pods.pod_index import PodIndex
 
 __all__ = ["SyncCounts", "SyncedIndex", "sync"]
 
-N_TRIES: Final = 3  # to read a document that somebody is just changing
 BATCH_CHARS: Final = 32_000_000  # of text between two commits
 
 
@@ -71,7 +76,7 @@ class SyncedIndex(Protocol):
     def analysis(self) -> TextAnalysis:
         """How texts are cut into terms."""
 
-    def add(self, documents: Iterable[IndexedDocument], /) -> object:
+    def add(self, documents: Sequence[IndexedDocument], /) -> object:
         """Add documents, or change those that are there."""
 
     def add_counted(self, documents: Sequence[IndexedDocument], counts: TermCounts, /) -> object:
@@ -126,13 +131,17 @@ def sync(
         raise
     plan = _plan(held, listed)
     _take_away(index, plan.gone, plan.rights)
+    tags = {doc_id: held[doc_id].etag for doc_id in plan.rights}
+    _confirm_rights(datastore, index, {doc_id: tag for doc_id, tag in tags.items() if tag})
     pod_index = PodIndex(datastore, index.analysis) if index_in_pod else None
     if pod_index is not None:
         pod_index.mend(listed)
     left_out: list[DocId] = []
     for batch in _batches(_documents(datastore, plan.to_read, left_out, pod_index)):
-        _add(index, batch)
+        add_documents(index, batch)
         index.commit()
+        tags = {one.document.doc_id: one.document.etag for one in batch}
+        _confirm_rights(datastore, index, {name: tags[name] for name in tags if name in held})
     _take_away(index, [doc_id for doc_id in left_out if doc_id in held], {})
     counts = _counts(held, listed, plan, frozenset(left_out))
     if pod_index is None:
@@ -183,30 +192,28 @@ def _take_away(index: SyncedIndex, gone: Sequence[DocId], rights: Mapping[DocId,
         index.commit()
 
 
-class _ReadDocument(NamedTuple):
-    """A document that was read, and its terms where they were counted for an index resource."""
+def _confirm_rights(datastore: Datastore, index: SyncedIndex, etags: Mapping[DocId, str]) -> None:
+    """Ask the pod again, once rights are set: somebody may have revoked since they were read.
 
-    document: IndexedDocument
-    terms: DocumentTerms | None
+    A revocation changes the pod, then the index. One that came before ours in the index is found
+    here; one that comes after it stays. Documents that are new to the index need no second look:
+    nobody could change their rights there.
 
-    @property
-    def n_chars(self) -> int:
-        terms = () if self.terms is None else self.terms.terms
-        return len(self.document.text) + sum(map(len, terms))
-
-
-def _add(index: SyncedIndex, batch: Sequence[_ReadDocument]) -> None:
-    documents = [one.document for one in batch]
-    counted = [one.terms for one in batch if one.terms is not None]
-    if counted:
-        index.add_counted(documents, joined_counts(counted))
-    else:
-        index.add(documents)
+    Parameters
+    ----------
+    etags
+        What the index has of these documents.
+    """
+    held = index.rights(datastore.pod_id)
+    now = {name: rights_now(datastore, name, etag) for name, etag in etags.items()}
+    changed = {name: rights for name, rights in now.items() if held.get(name) != rights}
+    if changed:
+        index.set_rights(changed)
 
 
-def _batches(documents: Iterable[_ReadDocument]) -> Iterator[list[_ReadDocument]]:
+def _batches(documents: Iterable[ReadDocument]) -> Iterator[list[ReadDocument]]:
     """Read texts before the index is changed: nobody has to wait for a slow pod."""
-    batch: list[_ReadDocument] = []
+    batch: list[ReadDocument] = []
     n_chars = 0
     for document in documents:
         batch.append(document)
@@ -223,42 +230,13 @@ def _documents(
     resources: Iterable[Resource],
     left_out: list[DocId],
     pod_index: PodIndex | None,
-) -> Iterator[_ReadDocument]:
+) -> Iterator[ReadDocument]:
     for resource in resources:
-        document = _document(datastore, resource, pod_index)
+        document = read_document(datastore, resource, pod_index)
         if document is None:
             left_out.append(resource.doc_id)
         else:
             yield document
-
-
-def _document(
-    datastore: Datastore, resource: Resource, pod_index: PodIndex | None
-) -> _ReadDocument | None:
-    """Read a document with the rights that held both before and after it was read."""
-    for _ in range(N_TRIES):
-        known = None if pod_index is None else pod_index.read(resource)
-        text = ""
-        if known is None:
-            try:
-                text = datastore.text(resource.doc_id)
-            except (AccessDenied, DataError):
-                return None
-        now = datastore.resource(resource.doc_id)
-        if now is None:
-            return None
-        if now == resource:
-            terms = known if pod_index is None else pod_index.keep(now, text, known)
-            document = IndexedDocument(
-                doc_id=now.doc_id,
-                pod_id=datastore.pod_id,
-                text=text if terms is None else "",
-                rights=now.rights,
-                etag=now.etag,
-            )
-            return _ReadDocument(document, terms)
-        resource = now
-    return None
 
 
 def _held(index: SyncedIndex, pod_id: PodId) -> dict[DocId, _Held]:

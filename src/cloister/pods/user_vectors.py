@@ -25,7 +25,6 @@ from cloister.core.errors import AccessDenied, DataError, NotFound, SettingsErro
 from cloister.core.ids import AgentId, DocId, PodId
 from cloister.core.rights import STRANGER, Reader
 from cloister.pods.acl_turtle import MAX_TURTLE_BYTES, read_acl, write_acl
-from cloister.pods.folder_pod import FolderPod
 from cloister.pods.pod_files import PodFiles
 from cloister.pods.registry import PodRegistry, RegisteredPod
 from cloister.pods.web_access_control import AccessRules, Mode
@@ -200,9 +199,11 @@ def _own_pods(registry: PodRegistry, user: AgentId) -> Iterator[RegisteredPod]:
         return
     for _, pod in sorted(registry.pods.items()):
         if pod.kind == "folder" and pod.owner == user:
-            store = registry.datastore(pod)
-            if isinstance(store, FolderPod) and store.owner == user:
-                yield pod
+            try:
+                registry.datastore(pod)
+            except DataError:  # the folder says that it is another's
+                continue
+            yield pod
 
 
 def _allowed_content(files: PodFiles, reader: Reader) -> bytes | None:
