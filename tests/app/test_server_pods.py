@@ -270,6 +270,7 @@ def test_a_damaged_table_costs_its_server_and_a_pod_that_fails_keeps_no_right_al
         (("pods", "server-pod", "north"), 2, "--remove"),
         (("pods", "server-pod", "a/b", "elsewhere"), 1, "folder"),
         (("pods", "server-pod", "a", "https://pods.example/a/"), 1, "--credentials"),
+        (("pods", "server-pod", "nowhere", "elsewhere"), 1, "no pod is on this server"),
     ],
 )
 def test_wrong_usage_is_told_and_leaves_nothing(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cloister.core.errors import NotFound, SettingsError
-from cloister.core.ids import AgentId, PodId
+from cloister.core.ids import AgentId, PodId, ServerId
 from cloister.pods.folder_pod import DESCRIPTION, FolderPod
 from cloister.pods.registry import PodRegistry, RegisteredPod
 from cloister.pods.solid_credentials_file import read_credentials
@@ -50,6 +50,10 @@ def add_server_pod(
         owner = owner or server
     found = _found(address, None, owner, server, credentials)
     registry.require_new_server_pod(found)
+    if ServerId(server) not in registry.server_ids():
+        raise NotFound(
+            "no pod is on this server", where=server, remedy="cloister pods list shows the servers"
+        )
     _make(found)
     registry.set_server_pod(found)
 

@@ -54,7 +54,8 @@ def _show(result: Result) -> None:
         for line in one.get("explanation_lines", ()):
             out.print(f"   [dim]{escape(line)}[/dim]")
     if not result["results"]:
-        say("nothing found in what this user may read")
+        answered = " by the servers that answered" if result["missing_nodes"] else ""
+        say(f"nothing found in what this user may read{answered}")
     if result.get("servers_without_table"):
         say(f"no table of this user on: {', '.join(result['servers_without_table'])}")
     if result["missing_nodes"]:
