@@ -1,0 +1,210 @@
+"""Training of neural rankers: the pairwise hinge, Adam, early stopping.
+
+In each pass, pairs of a better and a worse document are drawn of every query; the loss of a pair is
+max(0, 1 - (score of the better - score of the worse)), the mean over a batch is minimised by Adam.
+After a pass the validation queries are ranked; the weights with the best nDCG@10 there are kept.
+
+The same data, settings and seed give the same weights with one version of torch, on one kind of
+processor and one number of threads. Nothing is drawn from torch's global random state.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from cloister.core.errors import DataError
+from cloister.core.random import stream
+from cloister.core.settings import Settings
+from cloister.measure.mean import mean
+from cloister.measure.ndcg import ndcg
+from cloister.measure.ranked import rank_labels
+from cloister.rank.embedding import Embedding
+from cloister.rank.kernel_ranker import draw_pairs
+from cloister.rank.neural_batches import JudgedTexts, NumberedTexts, Numbers
+from cloister.rank.neural_ranker import (
+    VECTORS,
+    NeuralModel,
+    NeuralRanker,
+    Tensor,
+    load_torch,
+    require_extra,
+    tensors_of,
+)
+
+__all__ = ["FittedNeural", "NeuralTraining", "TrainingPass", "fit_neural", "validation_ndcg"]
+
+
+class NeuralTraining(Settings):
+    """How a neural ranker is trained.
+
+    Parameters
+    ----------
+    learning_rate
+        Of Adam; 0.001 in the papers.
+    n_epochs
+        Passes over the queries, at most.
+    pairs_per_query
+        Pairs of documents drawn of each query in a pass, at most.
+    batch_pairs
+        Pairs of a step.
+    margin
+        Of the hinge. Scores lie within -1 to 1.
+    patience
+        With a validation set: stop after so many passes without a better nDCG@10 there.
+    max_document_terms
+        Longer documents are cut while training; scores are always of whole documents.
+    n_threads
+        Threads of torch while training.
+    """
+
+    learning_rate: float = Field(default=1e-3, gt=0)
+    n_epochs: int = Field(default=20, ge=1)
+    pairs_per_query: int = Field(default=20, ge=1)
+    batch_pairs: int = Field(default=16, ge=1)
+    margin: float = Field(default=1.0, gt=0)
+    patience: int = Field(default=3, ge=1)
+    max_document_terms: int = Field(default=1000, ge=1)
+    n_threads: int = Field(default=1, ge=1)
+
+
+class TrainingPass(NamedTuple):
+    """What one pass came to; the number counts from 1, ``ndcg`` is NaN without a validation set."""
+
+    number: int
+    loss: float
+    ndcg: float
+    seconds: float
+
+
+class FittedNeural(NamedTuple):
+    """A trained ranker, the passes that were run, and the number of the one it is from."""
+
+    ranker: NeuralRanker
+    passes: tuple[TrainingPass, ...]
+    best: int
+
+
+def fit_neural(
+    start: NeuralRanker,
+    train: JudgedTexts,
+    settings: NeuralTraining | None = None,
+    *,
+    seed: int = 0,
+    validation: JudgedTexts | None = None,
+    progress: Callable[[TrainingPass], None] | None = None,
+) -> FittedNeural:
+    """Train a ranker further.
+
+    Parameters
+    ----------
+    start
+        Where training begins: `NeuralRanker.initial`, or a trained one.
+    train
+        Queries with graded candidates.
+    settings
+        How it is trained.
+    seed
+        For the pairs and their order.
+    validation
+        Decides which pass is kept; the last one where not given.
+    progress
+        Told of each pass when it is done.
+
+    Raises
+    ------
+    DataError
+        If no query has candidates of different grades, or the steps were too large.
+    MissingDependency
+        If torch is not installed.
+    """
+    settings = settings or NeuralTraining()
+    for texts in (train, validation):
+        if texts is not None:
+            require_extra(start.model, texts)
+    torch = load_torch()
+    tensors = tensors_of(start)
+    learnt = [tensors[name] for name in sorted(tensors) if not start.model.constant(name)]
+    for tensor in learnt:
+        tensor.requires_grad_(True)
+    optimizer = torch.optim.Adam(learnt, lr=settings.learning_rate)
+    numbered = NumberedTexts(train, start.embedding, max_terms=settings.max_document_terms)
+    ranker, best, passes = start, 0, []
+    with _threads(settings.n_threads):
+        for number in range(1, settings.n_epochs + 1):
+            begin = time.perf_counter()
+            rng = stream(seed, "neural training", number)
+            pairs = draw_pairs(train.labels, train.offsets, settings.pairs_per_query, rng)
+            loss = _run_pass(start.model, tensors, optimizer, numbered, pairs, settings)
+            now = _ranker_of(start, tensors)
+            found = float("nan") if validation is None else validation_ndcg(now, validation)
+            passes.append(TrainingPass(number, loss, found, time.perf_counter() - begin))
+            if progress is not None:
+                progress(passes[-1])
+            if validation is None or not best or found > passes[best - 1].ndcg:
+                ranker, best = now, number
+            if number - best >= settings.patience:
+                break
+    return FittedNeural(ranker, tuple(passes), best)
+
+
+def validation_ndcg(ranker: NeuralRanker, texts: JudgedTexts) -> float:
+    """Return the mean nDCG@10 over the queries that have a relevant candidate."""
+    ranked = rank_labels(ranker.score_rows(texts), texts.labels, texts.offsets, depth=10)
+    return mean(ndcg(ranked, k=10))
+
+
+def _run_pass(
+    model: NeuralModel,
+    tensors: Mapping[str, Tensor],
+    optimizer: Tensor,
+    numbered: NumberedTexts,
+    pairs: Numbers,
+    settings: NeuralTraining,
+) -> float:
+    """Take a step for each batch of pairs; return the mean loss of a pair."""
+    total = 0.0
+    for first in range(0, len(pairs), settings.batch_pairs):
+        batch = pairs[first : first + settings.batch_pairs]
+        scores = model.scores(tensors, numbered.batch(batch.T.reshape(-1)))
+        ahead = scores[: len(batch)] - scores[len(batch) :]
+        loss = (settings.margin - ahead).clamp(min=0).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += float(loss.detach()) * len(batch)
+    return total / len(pairs)
+
+
+def _ranker_of(start: NeuralRanker, tensors: Mapping[str, Tensor]) -> NeuralRanker:
+    """Copy what was learnt so far; word vectors are brought back to the length 1."""
+    arrays = {name: tensor.detach().numpy().copy() for name, tensor in tensors.items()}
+    vectors = arrays.pop(VECTORS)
+    embedding = start.embedding
+    if not start.model.constant(VECTORS):
+        if not np.isfinite(vectors).all():
+            raise DataError(
+                "a word vector is not finite",
+                where="fit_neural",
+                remedy="train again, with a smaller learning rate",
+            )
+        embedding = Embedding(embedding.words, vectors[1:])
+    return replace(start, embedding=embedding, parameters=arrays)
+
+
+@contextmanager
+def _threads(n: int) -> Iterator[None]:
+    """Let torch use so many threads for a while."""
+    torch = load_torch()
+    before = torch.get_num_threads()
+    torch.set_num_threads(n)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
