@@ -19,7 +19,7 @@ __all__ = ["TextGrams", "match_features", "pair_similarities", "text_grams"]
 class TextGrams(NamedTuple):
     """The n-grams of each text of a batch.
 
-    Attributes
+    Parameters
     ----------
     vectors
         (texts, places, size), of length 1 or 0.

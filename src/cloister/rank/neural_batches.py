@@ -137,7 +137,7 @@ class JudgedTexts:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows: pairs of a query and a candidate."""
+        """Number of pairs of a query and a document."""
         return len(self.candidates)
 
     @property
