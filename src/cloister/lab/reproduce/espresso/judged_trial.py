@@ -6,7 +6,6 @@ read no relevant document are left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -27,10 +26,9 @@ from cloister.lab.espresso.federation_contents import (
     collection,
     human_grades,
 )
+from cloister.lab.espresso.mean_ndcg import mean_ndcg
 from cloister.lab.reproduce.study import Figures, StudySettings
 from cloister.lab.simulation.run import Advance
-from cloister.measure.ndcg import ndcg
-from cloister.measure.ranked import RankedLabels
 from cloister.search.search_settings import SearchSettings
 from cloister.search.searcher import Searcher
 from cloister.search.shard_node import ShardNode
@@ -77,7 +75,7 @@ def measure(settings: JudgedSettings, advance: Advance) -> Figures:
             [one.doc_id for one in searcher.search(query, k=CUTOFF).results] for query in queries
         ]
         figures[name] = {
-            "ndcg@10": _mean_ndcg(rankings, grades),
+            "ndcg@10": mean_ndcg(rankings, grades, CUTOFF),
             "n_queries": float(len(queries)),
         }
         advance(done, len(JUDGED))
@@ -125,15 +123,3 @@ def _searchers(
         "BM25 global": Searcher(nodes, ANALYSIS, everywhere, published=published),
         BEST_IMPACT: Searcher(nodes, ANALYSIS, best),
     }
-
-
-def _mean_ndcg(rankings: Sequence[Sequence[str]], grades: Sequence[Mapping[str, int]]) -> float:
-    labels = [found.get(d, 0) for one, found in zip(rankings, grades, strict=True) for d in one]
-    offsets = np.concatenate([[0], np.cumsum([len(one) for one in rankings])]).astype(np.int64)
-    highest = max((grade for found in grades for grade in found.values()), default=1)
-    counts = np.zeros((len(grades), highest + 1), np.int64)
-    for row, found in enumerate(grades):
-        for grade in found.values():
-            counts[row, grade] += 1
-    ranked = RankedLabels(np.array(labels, np.int8), offsets, counts)
-    return float(np.nanmean(ndcg(ranked, k=CUTOFF)))
