@@ -10,7 +10,7 @@ MADE := $(VENV)/.made
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt  # holds for build tools too
 
-.PHONY: help run test lint types imports unit docs bench clean
+.PHONY: help run test lint types imports unit docs bench vectors clean
 
 help:  ## say what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -43,6 +43,9 @@ docs: $(READY)  ## the documentation site, warnings are errors
 
 bench: $(READY)  ## every benchmark, with the figures that the documents quote
 	@$(BIN)/cloister bench all
+
+vectors:  ## fetch English word vectors for experiments, once (118 MB)
+	@tools/fetch-word-vectors
 
 clean:  ## remove everything that make made
 	rm -rf $(VENV) docs/_build docs/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

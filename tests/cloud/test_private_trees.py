@@ -5,7 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloister.cloud.private_trees import PrivateForest, ThresholdCodes, TreeCodes
+from cloister.cloud.private_trees import (
+    PrivateForest,
+    ThresholdCodes,
+    TreeCodes,
+    _secret_ends,
+)
 from cloister.core.errors import DataError, SettingsError
 from cloister.data.ranking_data import RankingData
 from cloister.privacy.mechanisms.aes_noise import SeededWords
@@ -76,6 +81,25 @@ def of_kind(forest: Forest, kind: int) -> Forest:
 
 def test_scores_of_10000_rows_are_the_same_to_the_bit(plain: Forest) -> None:
     assert same_bits(plain, edge_rows(TreeCodes(SECRET, [plain]), 10_000))
+
+
+def test_codes_of_32_bits_give_the_same_bits_and_are_other_codes(plain: Forest) -> None:
+    codes = TreeCodes(SECRET, [plain], n_bits=32)
+    rows = edge_rows(codes, 10_000)
+    coded = codes.coded_rows(rows)
+    assert 0 <= coded.min() <= coded.max() < 2**31
+    found = codes.private_forest().score(coded)
+    np.testing.assert_array_equal(found, plain.score(rows))
+    long = TreeCodes(SECRET, [plain]).private_forest().codes >> 32
+    assert not np.isin(codes.private_forest().codes, long).any()
+
+
+def test_more_thresholds_than_32_bits_hold_are_refused() -> None:
+    with pytest.raises(SettingsError, match="too many"):
+        _secret_ends(SECRET, ("tf", 0), np.arange(2.0**14), 32)
+    ends = _secret_ends(SECRET, ("tf", 0), np.arange(2.0**14 - 1), 32)
+    assert (np.diff(ends) > 2**15).all()
+    assert ends[-1] == 2**31 - 1
 
 
 def test_scores_with_missing_values_are_the_same_to_the_bit(with_missing: Forest) -> None:

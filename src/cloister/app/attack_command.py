@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from cloister.app.attack_clicks import clicks
+from cloister.app.attack_code_order import code_order
+from cloister.app.attack_leakage_abuse import leakage_abuse
 from cloister.app.attack_membership import membership
 from cloister.app.attack_poison import poison
 from cloister.app.attack_rare_term import rare_term
 from cloister.app.attack_sketch import sketch
+from cloister.app.attack_term_frequency import term_frequency
 from cloister.app.output import JsonFlag, command_result, number, progress, table
 
 if TYPE_CHECKING:
@@ -30,10 +33,13 @@ MOST_ROUNDS: Final = 10_000
 
 
 app.command("clicks")(clicks)
+app.command("code-order")(code_order)
+app.command("leakage-abuse")(leakage_abuse)
 app.command("membership")(membership)
 app.command("poison")(poison)
 app.command("rare-term")(rare_term)
 app.command("sketch")(sketch)
+app.command("term-frequency")(term_frequency)
 
 
 def _show(result: Result) -> None:

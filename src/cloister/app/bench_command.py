@@ -23,7 +23,7 @@ def bench(
         typer.Argument(
             help="startup, letor, measures, clicks, random, worlds, clinic, pdgd, mechanisms, "
             "ledger, secure-aggregation, sealed, rules, poisoning, sketch, search, search-rights, "
-            "pods, overlay, or all."
+            "pods, overlay, neural, or all."
         ),
     ],
     as_json: JsonFlag = False,

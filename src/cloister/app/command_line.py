@@ -16,6 +16,7 @@ import cloister
 from cloister.app import (
     attack_command,
     bench_command,
+    cloud_commands,
     data_commands,
     demo_command,
     forget_command,
@@ -45,6 +46,7 @@ app.add_typer(ledger_commands.app, name="ledger")
 app.add_typer(attack_command.app, name="attack")
 app.add_typer(sketch_commands.app, name="sketch")
 app.add_typer(pods_commands.app, name="pods")
+app.add_typer(cloud_commands.app, name="cloud")
 app.add_typer(vectors_command.app, name="vectors")
 app.command("demo")(demo_command.demo)
 app.command("search")(search_command.search)

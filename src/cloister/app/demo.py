@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from cloister.app.demo_attacks import forget_client, poison
+from cloister.app.demo_cloud import rank_privately
 from cloister.app.demo_pods import search_pods
 from cloister.app.demo_privacy import add_up_unseen, learn_privately
 from cloister.app.demo_sketches import search_by_sketch
@@ -226,5 +227,6 @@ STEPS: Final = (
     Step("forgetting", "A client is forgotten, with a certificate", forget_client),
     Step("sketches", "Search another's records by a noisy sketch", search_by_sketch),
     Step("pods", "Search patients' pods; each finds what they may read", search_pods),
+    Step("private_cloud", "Rank by an encrypted index on somebody else's server", rank_privately),
     Step("store", "Keep the figures", _keep),
 )

@@ -70,7 +70,7 @@ def reproduce(
         str,
         typer.Argument(
             help="Whose: foltr, click-inference, poisoning, unlearning, membership, cs-f-ltr, "
-            "espresso.",
+            "espresso, neural.",
             callback=_known_paper,
             is_eager=True,
         ),

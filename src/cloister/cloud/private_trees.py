@@ -31,7 +31,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,11 +48,10 @@ __all__ = ["CodeColumn", "PrivateForest", "ThresholdCodes", "TreeCodes"]
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
+CodeBits = Literal[32, 64]
 
 SECRET_BYTES: Final = 32
-LARGEST_CODE: Final = 2**63 - 1
-LEAST_GAP: Final = 2**32  # codes of an interval, at least: equal codes of two values are rare
-_PURPOSE: Final = b"cloister private trees 1"
+_PURPOSE: Final = {64: b"cloister private trees 1", 32: b"cloister private trees 1, 32 bits"}
 _DEFAULT_LEFT: Final = 2  # a bit of LightGBM's decision type
 
 
@@ -171,6 +170,10 @@ class TreeCodes:
         Plain ones.
     scales
         For each forest the scale of each feature; where not given, each has its own.
+    n_bits
+        Of a code: 64 or 32. An interval has 2^32 codes at least, or 2^16, so equal codes of two
+        values are rare or less so; they tell that the interval is the same and nothing more. So 32
+        bits hide as much, in half the space. They hold 16,000 thresholds a scale.
 
     Examples
     --------
@@ -190,6 +193,8 @@ class TreeCodes:
         secret: bytes,
         forests: Sequence[Forest],
         scales: Sequence[Sequence[str]] | None = None,
+        *,
+        n_bits: CodeBits = 64,
     ) -> None:
         if len(secret) != SECRET_BYTES:
             raise SettingsError(f"a secret of {SECRET_BYTES} bytes is needed", where="TreeCodes")
@@ -199,7 +204,7 @@ class TreeCodes:
             raise SettingsError("each feature of each forest needs a scale", where="scales")
         self._trees = [flat_trees(forest) for forest in forests]
         self._by_scale = {
-            scale: ThresholdCodes(found, _secret_ends(secret, scale, found))
+            scale: ThresholdCodes(found, _secret_ends(secret, scale, found, n_bits))
             for scale, found in self._thresholds().items()
         }
 
@@ -280,14 +285,23 @@ def _own_scales(n_features: Sequence[int]) -> list[list[str]]:
     return [[f"{forest}:{f}" for f in range(n)] for forest, n in enumerate(n_features)]
 
 
-def _secret_ends(secret: bytes, scale: tuple[str, int], thresholds: Floats) -> Integers:
-    """Return secret rising codes: sorted uniform words of 62 bits, each gap widened alike."""
+def _secret_ends(
+    secret: bytes, scale: tuple[str, int], thresholds: Floats, n_bits: CodeBits
+) -> Integers:
+    """Return secret rising codes: sorted uniform words of n - 2 bits, each gap widened alike."""
+    least_gap = 1 << (n_bits // 2)
+    if len(thresholds) >= 1 << (n_bits - 2 - n_bits // 2):
+        raise SettingsError(
+            f"{len(thresholds)} thresholds on {scale[0]} are too many for {n_bits} bits",
+            where="TreeCodes",
+            remedy="take 64 bits, or fewer trees",
+        )
     name = hashlib.sha256(repr(scale).encode()).digest()
     content = hashlib.sha256(thresholds.astype("<f8").tobytes()).digest()
-    info = _PURPOSE + name + content
+    info = _PURPOSE[n_bits] + name + content
     key = hkdf_sha256(secret, salt=b"", info=info, n_bytes=SECRET_BYTES)
     drawn = np.empty(len(thresholds), np.uint64)
     AesWords(key).fill(drawn, purpose=0, first=0)
-    codes = np.sort(drawn >> np.uint64(2)).astype(np.int64)
-    codes += LEAST_GAP * np.arange(1, len(codes) + 1)
-    return np.append(codes, LARGEST_CODE)
+    codes = np.sort(drawn >> np.uint64(66 - n_bits)).astype(np.int64)
+    codes += least_gap * np.arange(1, len(codes) + 1)
+    return np.append(codes, 2 ** (n_bits - 1) - 1)

@@ -32,7 +32,8 @@ from cloister.cloud.closure_pairs import ClosurePairs, closure_pairs, log2_denia
 from cloister.cloud.kernel_obfuscation import KernelObfuscation
 from cloister.cloud.term_closures import TermClosures
 from cloister.core.errors import DataError
-from cloister.rank.kernel_pooling import N_SOFT, GramCounts, GramTable, kernel_values
+from cloister.rank.kernel_pooling import N_SOFT, GramCounts, GramTable
+from cloister.rank.key_pooling import key_table, key_values
 
 __all__ = [
     "ClosureKernels",
@@ -198,16 +199,12 @@ def gram_kernels(
     >>> built.vectors(0, np.array([1])).tolist()  # "flu" does not occur there, but its closure does
     [[1, 1, 1, 1, 1, 1, 1, 1, 1, 1]]
     """
+    vocabulary = keys.counts.vocabulary
+    names = [tuple(vocabulary[word] for word in words) for words in keys.counts.words.tolist()]
+    table = key_table(names, keys.vectors, keys.known, documents.counts)
 
     def values(terms: Integers, numbers: Integers) -> NDArray[Any]:
-        selected = documents.select(numbers)
-        vocabulary = keys.counts.vocabulary
-        found = np.empty((len(terms), len(numbers), N_SOFT), np.float32)
-        for place, term in enumerate(terms.tolist()):
-            words = [vocabulary[word] for word in keys.counts.words[term].tolist()]
-            vector = keys.vectors[term] if keys.known[term] else None
-            pooled = kernel_values(words, vector, selected, mask_exact=mask_exact)
-            found[place] = pooled[:, :N_SOFT]
-        return found
+        found = key_values(table.select(terms), documents, numbers, mask_exact=mask_exact)
+        return found[..., :N_SOFT]
 
     return values

@@ -31,7 +31,14 @@ from cloister.rank.kernel_pooling import (
 )
 from cloister.rank.neural_ranker import Floats, NeuralRanker
 
-__all__ = ["CKnrmStar", "CKnrmStarSettings", "DocumentKernels", "matches_of_key", "query_keys"]
+__all__ = [
+    "CKnrmStar",
+    "CKnrmStarSettings",
+    "DocumentKernels",
+    "composed_grams",
+    "matches_of_key",
+    "query_keys",
+]
 
 Key = tuple[str, ...]
 
@@ -107,7 +114,7 @@ class DocumentKernels:
         """Compose the vectors of all words and adjacent pairs of analysed documents."""
         _settings_of(ranker)
         counts = (count_grams(documents, n) for n in (1, 2))
-        return cls(ranker, *(_composed(ranker, grams) for grams in counts))
+        return cls(ranker, *(composed_grams(ranker, grams) for grams in counts))
 
     def select(self, documents: NDArray[np.integer[Any]]) -> DocumentKernels:
         """Return the same for some documents, in the order given."""
@@ -119,6 +126,10 @@ class DocumentKernels:
     def n_documents(self) -> int:
         """Number of documents."""
         return self._tables[1].counts.n_documents
+
+    def table(self, n: int) -> GramTable:
+        """Return the documents' n-grams of one or two words."""
+        return self._tables[n]
 
     def vector(self, key: Sequence[str]) -> Floats | None:
         """Return the vector of a key; None where one of its words has none."""
@@ -154,6 +165,7 @@ def _settings_of(ranker: NeuralRanker) -> CKnrmStarSettings:
     return ranker.model.settings
 
 
-def _composed(ranker: NeuralRanker, counts: GramCounts) -> GramTable:
+def composed_grams(ranker: NeuralRanker, counts: GramCounts) -> GramTable:
+    """Return n-grams of one or two words with the vectors that a ranker's filters give them."""
     rows = np.asarray(ranker.embedding.rows(counts.vocabulary)[counts.words], np.int64)
     return GramTable(counts, *compose(ranker.parameters, ranker.embedding, rows))

@@ -13,15 +13,23 @@ convolution of a pair is near that of its words, and would tell how often they o
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from cloister.rank.cross_match import TextGrams, match_features, text_grams
+from cloister.rank.cross_match import (
+    BatchWords,
+    VectorGrams,
+    batch_words,
+    compose_grams,
+    match_features,
+    text_grams,
+)
 from cloister.rank.embedding import Embedding
 from cloister.rank.knrm import KernelModelSettings, last_layer, output_weights, with_extra
-from cloister.rank.neural_batches import Numbers, TextBatch
+from cloister.rank.neural_batches import FlatTexts, TextBatch
 from cloister.rank.neural_ranker import (
     VECTORS,
     Floats,
@@ -111,10 +119,14 @@ def gram_features(
 ) -> Tensor:
     """Return the features of some cross matches, and the further features after them."""
     torch = load_torch()
-    query = {n: _convolved(tensors, batch.queries, n, batch.n_known) for n, _ in matches}
-    document = {n: _convolved(tensors, batch.documents, n, batch.n_known) for _, n in matches}
+    words = batch_words(tensors[VECTORS], batch)
+    lengths = sorted({n for match in matches for n in match})
+    convolutions = {n: _Convolution.of(tensors, words, n) for n in lengths}
+    query = {n: convolutions[n].grams(batch.queries, n) for n in {n for n, _ in matches}}
+    document = {n: convolutions[n].grams(batch.documents, n) for n in {n for _, n in matches}}
     phi = [
         match_features(
+            batch.rows,
             query[of_query],
             document[of_document],
             mask_exact=settings.mask_exact,
@@ -125,15 +137,24 @@ def gram_features(
     return with_extra(torch.cat(phi, dim=1), batch)
 
 
-def _convolved(tensors: Tensors, numbers: Numbers, n: int, n_known: int) -> TextGrams:
-    torch = load_torch()
-    unit, grams = text_grams(tensors[VECTORS], numbers, n, n_known)
-    filters = tensors[f"filters_{n}"]
-    n_places = grams.words.shape[1]
-    total = tensors[f"shifts_{n}"]
-    for place in range(n):
-        total = total + unit[:, place : place + n_places] @ filters[place]
-    return grams._replace(vectors=torch.nn.functional.normalize(torch.relu(total), dim=2))
+class _Convolution(NamedTuple):
+    """The words of a batch as the filters of each place of n have them, and the biases."""
+
+    words: BatchWords
+    projected: Tensor  # (words, places, filters)
+    shifts: Tensor
+
+    @classmethod
+    def of(cls, tensors: Tensors, words: BatchWords, n: int) -> _Convolution:
+        filters = tensors[f"filters_{n}"]
+        side_by_side = filters.permute(1, 0, 2).reshape(filters.shape[1], -1)
+        projected = (words.vectors @ side_by_side).reshape(-1, n, filters.shape[2])
+        return cls(words, projected, tensors[f"shifts_{n}"])
+
+    def grams(self, texts: FlatTexts, n: int) -> VectorGrams:
+        grams = text_grams(texts, n, self.words.n_known)
+        rows = self.words.rows(grams.words)
+        return VectorGrams(grams, compose_grams(self.projected, self.shifts, rows))
 
 
 def compose(

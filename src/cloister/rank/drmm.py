@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from cloister.core.settings import Settings
 from cloister.index.term_counts import TermCounts
-from cloister.rank.cross_match import TextGrams, pair_similarities, text_grams
+from cloister.rank.cross_match import VectorGrams, compare, word_grams
 from cloister.rank.embedding import Embedding
 from cloister.rank.neural_batches import Numbers, TextBatch
 from cloister.rank.neural_ranker import VECTORS, Floats, Tensor, Tensors, load_torch, uniform
@@ -94,31 +95,40 @@ class Drmm:
     def scores(self, tensors: Tensors, batch: TextBatch) -> Tensor:
         """Return the score of each pair."""
         torch = load_torch()
-        query, document = (
-            _words(tensors[VECTORS], numbers, batch.n_known)
-            for numbers in (batch.queries, batch.documents)
-        )
-        counts = _histograms(query, document, self.settings.n_bins)
+        query, document = word_grams(tensors[VECTORS], batch)
+        counts, present = _histograms(batch.rows, query, document, self.settings.n_bins)
         hidden = torch.tanh(torch.log1p(counts) @ tensors["inner"] + tensors["inner_bias"])
         outcome = torch.tanh(hidden @ tensors["outer"] + tensors["outer_bias"])
-        words = query.words[:, :, 0]
-        rows = torch.where(words <= batch.n_known, words, torch.zeros_like(words))
-        gates = (tensors["gate"] * tensors["idf"][rows]).masked_fill(~query.present, -math.inf)
-        empty = ~query.present.any(dim=1, keepdim=True)  # a softmax over nothing has no value
+        words = np.zeros(present.shape, np.int64)
+        words[present] = query.grams.words[_keys(batch.rows, query.grams.starts), 0]
+        words[words > batch.n_known] = 0
+        there = torch.from_numpy(present)
+        idf = tensors["idf"][torch.from_numpy(words)]
+        gates = (tensors["gate"] * idf).masked_fill(~there, -math.inf)
+        empty = ~there.any(dim=1, keepdim=True)  # a softmax over nothing has no value
         weights = torch.softmax(gates.masked_fill(empty, 0.0), dim=1)
-        return (weights * outcome * query.present).sum(dim=1)
+        return (weights * outcome * there).sum(dim=1)
 
 
-def _words(vectors: Tensor, numbers: Numbers, n_known: int) -> TextGrams:
-    unit, grams = text_grams(vectors, numbers, 1, n_known)
-    return grams._replace(vectors=unit)
+def _keys(rows: Numbers, starts: Numbers) -> Numbers:
+    """Return the query words of each row, row after row."""
+    sizes = np.diff(starts)[rows[:, 0]]
+    before = np.cumsum(sizes) - sizes
+    return np.asarray(np.arange(sizes.sum()) + np.repeat(starts[rows[:, 0]] - before, sizes))
 
 
-def _histograms(query: TextGrams, document: TextGrams, n_bins: int) -> Tensor:
-    """Count cosines in bins: (texts, query words, bins)."""
+def _histograms(
+    rows: Numbers, query: VectorGrams, document: VectorGrams, n_bins: int
+) -> tuple[Tensor, NDArray[np.bool_]]:
+    """Count cosines in bins: (rows, query words, bins). Say which query words are there."""
     torch = load_torch()
-    pairs = pair_similarities(query, document)
-    bins = torch.floor((pairs.cosines + 1) / 2 * (n_bins - 1)).long().clamp(0, n_bins - 2)
-    bins = torch.where(pairs.same, torch.full_like(bins, n_bins - 1), bins)
-    counts = torch.zeros(*bins.shape[:2], n_bins, dtype=pairs.cosines.dtype)
-    return counts.scatter_add_(2, bins, pairs.counted.to(counts.dtype))
+    cells = compare(rows, query, document)
+    bins = np.floor((cells.cosines + 1) / 2 * (n_bins - 1)).astype(np.int64)
+    bins = np.where(cells.same, n_bins - 1, bins.clip(0, n_bins - 2))
+    owners = np.repeat(np.arange(len(cells.sizes)), cells.sizes)
+    n_keys = len(cells.sizes)
+    flat = np.bincount((owners * n_bins + bins)[cells.counted], minlength=n_keys * n_bins)
+    present = np.arange(max(cells.key_counts.max(initial=0), 1)) < cells.key_counts[:, None]
+    counts = np.zeros((*present.shape, n_bins), cells.cosines.dtype)
+    counts[present] = flat.reshape(n_keys, n_bins)
+    return torch.from_numpy(counts), present

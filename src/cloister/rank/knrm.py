@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from cloister.core.settings import Settings
-from cloister.rank.cross_match import match_features, text_grams
+from cloister.rank.cross_match import match_features, word_grams
 from cloister.rank.embedding import Embedding
 from cloister.rank.kernel_pooling import N_KERNELS, N_SOFT
 from cloister.rank.neural_batches import TextBatch
@@ -86,12 +86,11 @@ class Knrm:
 
     def features(self, tensors: Tensors, batch: TextBatch) -> Tensor:
         """Return the kernel features of each pair, and its further features after them."""
-        sides = []
-        for numbers in (batch.queries, batch.documents):
-            unit, grams = text_grams(tensors[VECTORS], numbers, 1, batch.n_known)
-            sides.append(grams._replace(vectors=unit))
         phi = match_features(
-            *sides, mask_exact=self.settings.mask_exact, exact_kernel=self.settings.exact_kernel
+            batch.rows,
+            *word_grams(tensors[VECTORS], batch),
+            mask_exact=self.settings.mask_exact,
+            exact_kernel=self.settings.exact_kernel,
         )
         return with_extra(phi, batch)
 

@@ -1,8 +1,8 @@
-"""Texts as neural rankers take them: numbers of words, padded to matrices.
+"""Texts as neural rankers take them: numbers of words, one text after the other.
 
-Numbers begin at 1; 0 fills up short texts. The words of an embedding have the numbers 1 to n in its
-order. Other words get the numbers after them, as they come: they have no vector, but a word is to
-be known as the same word when it comes again.
+Numbers begin at 1. The words of an embedding have the numbers 1 to n in its order. Other words get
+the numbers after them, as they come: they have no vector, but a word is to be known as the same
+word when it comes again.
 """
 
 from __future__ import annotations
@@ -18,21 +18,49 @@ from cloister.core.errors import DataError
 from cloister.measure.ragged import checked_offsets
 from cloister.rank.embedding import Embedding
 
-__all__ = ["JudgedTexts", "NumberedTexts", "TextBatch", "TextNumbering", "padded"]
+__all__ = ["FlatTexts", "JudgedTexts", "NumberedTexts", "TextBatch", "TextNumbering"]
 
 Numbers = NDArray[np.int64]
 NO_EXTRA: Final = np.empty((0, 0), np.float32)
 
 
-class TextBatch(NamedTuple):
-    """Pairs of a query and a document, one a row.
+class FlatTexts(NamedTuple):
+    """The word numbers of texts, and where each text begins, with their number at the end."""
 
-    ``queries`` and ``documents`` are matrices of word numbers, filled up with 0; numbers up to
-    ``n_known`` have a vector. ``extra`` has further features of each pair, and may have no columns.
+    numbers: Numbers
+    starts: Numbers
+
+    @classmethod
+    def of(cls, texts: Sequence[Numbers]) -> FlatTexts:
+        """Put texts one after the other.
+
+        Examples
+        --------
+        >>> FlatTexts.of([np.array([4, 2]), np.array([], np.int64)]).starts.tolist()
+        [0, 2, 2]
+        """
+        numbers = np.concatenate(texts) if texts else np.empty(0, np.int64)
+        return cls(numbers, np.cumsum([0, *map(len, texts)]))
+
+
+class TextBatch(NamedTuple):
+    """Pairs of a query and a document, one a row; a text of many rows is there once.
+
+    Parameters
+    ----------
+    queries, documents
+        The texts. Numbers up to ``n_known`` have a vector.
+    rows
+        The query and the document of each row, by position.
+    n_known
+        The number of words that have a vector.
+    extra
+        Further features of each row; it may have no columns.
     """
 
-    queries: Numbers
-    documents: Numbers
+    queries: FlatTexts
+    documents: FlatTexts
+    rows: Numbers
     n_known: int
     extra: NDArray[np.float32]
 
@@ -61,20 +89,6 @@ class TextNumbering:
         if row is not None:
             return row + 1
         return self._others.setdefault(word, self.n_known + 1 + len(self._others))
-
-
-def padded(texts: Sequence[Numbers]) -> Numbers:
-    """Return texts as the rows of a matrix, filled up with 0; at least one column wide.
-
-    Examples
-    --------
-    >>> padded([np.array([4, 2]), np.array([], np.int64)]).tolist()
-    [[4, 2], [0, 0]]
-    """
-    matrix = np.zeros((len(texts), max(1, *map(len, texts), 1)), np.int64)
-    for row, text in enumerate(texts):
-        matrix[row, : len(text)] = text
-    return matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,17 +193,27 @@ class NumberedTexts:
 
     def batch(self, rows: Numbers) -> TextBatch:
         """Return some rows as one batch."""
+        queries, of_query = np.unique(self._query_of_rows[rows], return_inverse=True)
+        documents, of_document = np.unique(self.texts.candidates[rows], return_inverse=True)
         return TextBatch(
-            padded([self._queries[query] for query in self._query_of_rows[rows].tolist()]),
-            padded([self._documents[place] for place in self.texts.candidates[rows].tolist()]),
+            FlatTexts.of([self._queries[query] for query in queries.tolist()]),
+            FlatTexts.of([self._documents[place] for place in documents.tolist()]),
+            np.stack([of_query, of_document], axis=1),
             self._n_known,
             self.texts.extra[rows],
         )
 
-    def all_batches(self, n: int) -> Iterator[tuple[Numbers, TextBatch]]:
-        """Yield all rows, n at a time, texts of like length together."""
-        lengths = np.array([len(self._documents[i]) for i in self.texts.candidates.tolist()])
-        order = np.argsort(lengths, kind="stable")
-        for first in range(0, len(order), n):
-            rows = order[first : first + n]
-            yield rows, self.batch(rows)
+    def all_batches(self, n_cells: int) -> Iterator[tuple[Numbers, TextBatch]]:
+        """Yield all rows, those of one document together.
+
+        A batch has about ``n_cells`` pairs of a query's and a document's word, or is one row.
+        """
+        candidates = self.texts.candidates
+        order = np.argsort(candidates, kind="stable")
+        of_query = np.array([len(text) for text in self._queries], np.int64)
+        of_document = np.array([len(text) for text in self._documents], np.int64)
+        cells = of_query[self._query_of_rows[order]] * of_document[candidates[order]]
+        part = np.cumsum(cells) // n_cells
+        for rows in np.split(order, np.flatnonzero(np.diff(part)) + 1):
+            if len(rows):
+                yield rows, self.batch(rows)

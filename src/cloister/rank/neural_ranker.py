@@ -13,7 +13,8 @@ learnt from. Nothing here protects them.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -34,7 +35,7 @@ Tensor = Any  # torch.Tensor, which is not imported here
 Tensors = Mapping[str, Tensor]
 
 VECTORS: Final = "vectors"  # the name of the word vectors among tensors
-_BATCH_ROWS: Final = 64  # pairs scored at once
+_BATCH_CELLS: Final = 200_000  # pairs of words compared at once
 
 
 class TextRanker(Protocol):
@@ -137,13 +138,17 @@ class NeuralRanker:
     def score_rows(self, texts: JudgedTexts) -> Floats:
         """Return a score for each row of judged texts; the grades are not looked at."""
         require_extra(self.model, texts)
-        torch = load_torch()
-        tensors = tensors_of(self)
-        found = np.zeros(texts.n_rows, np.float32)
-        with torch.inference_mode():
-            for rows, batch in NumberedTexts(texts, self.embedding).all_batches(_BATCH_ROWS):
-                found[rows] = self.model.scores(tensors, batch).numpy()
-        return found
+        return score_numbered(self.model, tensors_of(self), NumberedTexts(texts, self.embedding))
+
+
+def score_numbered(model: NeuralModel, tensors: Tensors, numbered: NumberedTexts) -> Floats:
+    """Return a score for each row of texts whose words are numbered."""
+    torch = load_torch()
+    found = np.zeros(numbered.texts.n_rows, np.float32)
+    with torch.inference_mode(), torch_threads(1):  # the kernels, which take longest, have one
+        for rows, batch in numbered.all_batches(_BATCH_CELLS):
+            found[rows] = model.scores(tensors, batch).numpy()
+    return found
 
 
 def require_extra(model: NeuralModel, texts: JudgedTexts) -> None:
@@ -177,6 +182,22 @@ def uniform(rng: np.random.Generator, n_inputs: int, *shape: int) -> Floats:
     """
     bound = 1 / np.sqrt(n_inputs)
     return rng.uniform(-bound, bound, shape).astype(np.float32)
+
+
+@contextmanager
+def torch_threads(n: int) -> Iterator[None]:
+    """Let torch use so many threads for a while.
+
+    Compiled kernels that run on all threads raise torch's number too, so that this is to be said
+    after them. With more threads than cores to spare, small steps take many times longer.
+    """
+    torch = load_torch()
+    before = torch.get_num_threads()
+    torch.set_num_threads(n)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def load_torch() -> Any:

@@ -2,6 +2,7 @@
 
 In each pass, pairs of a better and a worse document are drawn of every query; the loss of a pair is
 max(0, 1 - (score of the better - score of the worse)), the mean over a batch is minimised by Adam.
+Word vectors, where they are trained, move only in steps whose texts hold their words (lazy Adam).
 After a pass the validation queries are ranked; the weights with the best nDCG@10 there are kept.
 
 The same data, settings and seed give the same weights with one version of torch, on one kind of
@@ -11,8 +12,7 @@ processor and one number of threads. Nothing is drawn from torch's global random
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -35,7 +35,9 @@ from cloister.rank.neural_ranker import (
     Tensor,
     load_torch,
     require_extra,
+    score_numbered,
     tensors_of,
+    torch_threads,
 )
 
 __all__ = ["FittedNeural", "NeuralTraining", "TrainingPass", "fit_neural", "validation_ndcg"]
@@ -128,42 +130,58 @@ def fit_neural(
     for texts in (train, validation):
         if texts is not None:
             require_extra(start.model, texts)
-    torch = load_torch()
     tensors = tensors_of(start)
-    learnt = [tensors[name] for name in sorted(tensors) if not start.model.constant(name)]
-    for tensor in learnt:
-        tensor.requires_grad_(True)
-    optimizer = torch.optim.Adam(learnt, lr=settings.learning_rate)
+    optimizers = _optimizers(tensors, start.model, settings.learning_rate)
     numbered = NumberedTexts(train, start.embedding, max_terms=settings.max_document_terms)
+    checked = None if validation is None else NumberedTexts(validation, start.embedding)
     ranker, best, passes = start, 0, []
-    with _threads(settings.n_threads):
-        for number in range(1, settings.n_epochs + 1):
-            begin = time.perf_counter()
-            rng = stream(seed, "neural training", number)
-            pairs = draw_pairs(train.labels, train.offsets, settings.pairs_per_query, rng)
-            loss = _run_pass(start.model, tensors, optimizer, numbered, pairs, settings)
-            now = _ranker_of(start, tensors)
-            found = float("nan") if validation is None else validation_ndcg(now, validation)
-            passes.append(TrainingPass(number, loss, found, time.perf_counter() - begin))
-            if progress is not None:
-                progress(passes[-1])
-            if validation is None or not best or found > passes[best - 1].ndcg:
-                ranker, best = now, number
-            if number - best >= settings.patience:
-                break
+    for number in range(1, settings.n_epochs + 1):
+        begin = time.perf_counter()
+        rng = stream(seed, "neural training", number)
+        pairs = draw_pairs(train.labels, train.offsets, settings.pairs_per_query, rng)
+        with torch_threads(settings.n_threads):
+            loss = _run_pass(start.model, tensors, optimizers, numbered, pairs, settings)
+        now = _ranker_of(start, tensors)
+        found = float("nan") if checked is None else _ndcg(now, checked)
+        passes.append(TrainingPass(number, loss, found, time.perf_counter() - begin))
+        if progress is not None:
+            progress(passes[-1])
+        if validation is None or not best or found > passes[best - 1].ndcg:
+            ranker, best = now, number
+        if number - best >= settings.patience:
+            break
     return FittedNeural(ranker, tuple(passes), best)
 
 
 def validation_ndcg(ranker: NeuralRanker, texts: JudgedTexts) -> float:
     """Return the mean nDCG@10 over the queries that have a relevant candidate."""
-    ranked = rank_labels(ranker.score_rows(texts), texts.labels, texts.offsets, depth=10)
-    return mean(ndcg(ranked, k=10))
+    return _ndcg(ranker, NumberedTexts(texts, ranker.embedding))
+
+
+def _ndcg(ranker: NeuralRanker, numbered: NumberedTexts) -> float:
+    texts = numbered.texts
+    scores = score_numbered(ranker.model, tensors_of(ranker), numbered)
+    return mean(ndcg(rank_labels(scores, texts.labels, texts.offsets, depth=10), k=10))
+
+
+def _optimizers(tensors: Mapping[str, Tensor], model: NeuralModel, rate: float) -> list[Tensor]:
+    """Return Adam for what is learnt; word vectors, if learnt, have one of their own."""
+    torch = load_torch()
+    learnt = [name for name in sorted(tensors) if not model.constant(name)]
+    for name in learnt:
+        tensors[name].requires_grad_(True)
+    found = [
+        torch.optim.Adam([tensors[name] for name in learnt if name != VECTORS], lr=rate, fused=True)
+    ]
+    if VECTORS in learnt:
+        found.append(torch.optim.SparseAdam([tensors[VECTORS]], lr=rate))
+    return found
 
 
 def _run_pass(
     model: NeuralModel,
     tensors: Mapping[str, Tensor],
-    optimizer: Tensor,
+    optimizers: list[Tensor],
     numbered: NumberedTexts,
     pairs: Numbers,
     settings: NeuralTraining,
@@ -175,9 +193,11 @@ def _run_pass(
         scores = model.scores(tensors, numbered.batch(batch.T.reshape(-1)))
         ahead = scores[: len(batch)] - scores[len(batch) :]
         loss = (settings.margin - ahead).clamp(min=0).mean()
-        optimizer.zero_grad()
+        for optimizer in optimizers:
+            optimizer.zero_grad()
         loss.backward()
-        optimizer.step()
+        for optimizer in optimizers:
+            optimizer.step()
         total += float(loss.detach()) * len(batch)
     return total / len(pairs)
 
@@ -196,15 +216,3 @@ def _ranker_of(start: NeuralRanker, tensors: Mapping[str, Tensor]) -> NeuralRank
             )
         embedding = Embedding(embedding.words, vectors[1:])
     return replace(start, embedding=embedding, parameters=arrays)
-
-
-@contextmanager
-def _threads(n: int) -> Iterator[None]:
-    """Let torch use so many threads for a while."""
-    torch = load_torch()
-    before = torch.get_num_threads()
-    torch.set_num_threads(n)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -47,6 +47,7 @@ __all__ = [
     "TreeFeatureSettings",
     "TreeFeatures",
     "distinct_terms",
+    "feature_places",
 ]
 
 Floats = NDArray[np.float64]
@@ -134,6 +135,27 @@ def distinct_terms(terms: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(terms))
 
 
+def feature_places(document_frequencies: NDArray[Any], settings: TreeFeatureSettings) -> list[int]:
+    """Return which of a query's different terms have feature places of their own, in their order.
+
+    Parameters
+    ----------
+    document_frequencies
+        Of each term.
+    settings
+        How many places there are, and who comes first.
+
+    Examples
+    --------
+    >>> feature_places(np.array([9, 0, 4]), TreeFeatureSettings(n_positions=2))
+    [2, 0]
+    """
+    df = np.asarray(document_frequencies, np.float64)
+    nowhere = np.where(df > 0, df, np.inf)
+    rarest = np.argsort(nowhere, kind="stable")[: settings.n_positions].tolist()
+    return sorted(rarest) if settings.order == "query" else list(rarest)
+
+
 class TreeFeatures:
     """Features of queries and the documents of one collection.
 
@@ -211,7 +233,7 @@ class TreeFeatures:
         distinct = distinct_terms(terms)
         numbers = self.texts.numbers(documents)
         found = match_terms(distinct, numbers, self.texts.counts)
-        places = self._places(found)
+        places = feature_places(found.document_frequencies, self.settings)
         by_term = _term_weights(found, self.settings.weights)
         blocks: list[NDArray[Any]] = [_padded(by_term[:, places], self.settings.n_positions)]
         if self.settings.combined:
@@ -228,13 +250,6 @@ class TreeFeatures:
         if self.settings.source_prior and self._sources is not None:
             blocks.append(self._sources.of(documents, without=without)[:, np.newaxis])
         return blocks
-
-    def _places(self, found: TermMatches) -> list[int]:
-        """Return which terms of the query have columns of their own, in their order."""
-        df = found.document_frequencies
-        nowhere = np.where(df > 0, df, np.inf)
-        rarest = np.argsort(nowhere, kind="stable")[: self.settings.n_positions].tolist()
-        return sorted(rarest) if self.settings.order == "query" else list(rarest)
 
     def _nearness(
         self, terms: Sequence[str], documents: NDArray[np.int64], places: list[int]
