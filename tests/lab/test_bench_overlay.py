@@ -11,7 +11,8 @@ import pytest
 from cloister.core.errors import MissingDependency
 from cloister.core.ids import ServerId
 from cloister.lab.bench import Figures, overlay, select
-from cloister.lab.bench.nats_federation import child_process, find_broker
+from cloister.lab.bench.child_process import child_process
+from cloister.lab.bench.nats_federation import find_broker
 from cloister.lab.bench.overlay import OverlaySize, measure
 from cloister.pods.search_server import SearchServer
 

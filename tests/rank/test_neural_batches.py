@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cloister.rank.c_knrm_star import CKnrmStar, CKnrmStarSettings
 from cloister.rank.cross_match import text_grams
 from cloister.rank.embedding import Embedding
 from cloister.rank.knrm import Knrm, KnrmSettings
@@ -148,3 +149,25 @@ def test_training_keeps_to_its_threads_whatever_kernels_ran_in_between() -> None
     finally:
         torch.set_num_threads(before)
     assert model.n_threads == [1] * 6  # type: ignore[attr-defined]
+
+
+def test_the_last_layer_learns_as_many_times_faster_as_is_said() -> None:
+    """The first step of Adam moves each parameter by its rate, or not at all."""
+    pytest.importorskip("torch")
+    from cloister.rank.neural_ranker import NeuralRanker
+    from cloister.rank.neural_training import NeuralTraining, fit_neural
+
+    texts = JudgedTexts(
+        [["a"]], [["b", "a", "d"], ["c"]], np.arange(2), np.array([1, 0]), np.array([0, 2])
+    )
+    rng = np.random.default_rng(1)
+    embedding = Embedding(tuple("abcd"), rng.normal(size=(4, 5)).astype(np.float32))
+    model = CKnrmStar(CKnrmStarSettings(n_filters=4))
+    start = NeuralRanker.initial(model, embedding)
+    settings = NeuralTraining(n_epochs=1, learning_rate=1e-3, layer_rate=50)
+    fitted = fit_neural(start, texts, settings).ranker
+    moved = {
+        name: float(np.abs(fitted.parameters[name] - start.parameters[name]).max())
+        for name in ("weights", "filters_1", "shifts_1")
+    }
+    assert moved == pytest.approx({"weights": 0.05, "filters_1": 1e-3, "shifts_1": 1e-3}, rel=0.01)

@@ -51,7 +51,8 @@ class MatchingSettings(Settings):
     Parameters
     ----------
     n_steps
-        In how many steps the labels are let in as neighbours, the surest first.
+        In how many steps the labels are let in as neighbours, the surest first. With large steps
+        the first ones are wrong too often, and mislead the rest.
     n_rounds
         How often after that a part of the labels is assigned anew. With no step and no round
         labels go by their own counts alone.
@@ -63,9 +64,9 @@ class MatchingSettings(Settings):
         Of the prior: a, the number of documents that it counts as.
     """
 
-    n_steps: int = Field(default=15, ge=0)
+    n_steps: int = Field(default=75, ge=0)
     n_rounds: int = Field(default=15, ge=0)
-    n_starts: int = Field(default=4, ge=1)
+    n_starts: int = Field(default=1, ge=1)
     free_share: float = Field(default=0.25, gt=0, le=1)
     strength: float = Field(default=0.1, gt=0)
 

@@ -10,6 +10,7 @@ import typer
 from cloister.app.cloud_options import (
     Base,
     BehindProxy,
+    CaFile,
     ClientFile,
     ClosureKind,
     Closures,
@@ -165,6 +166,7 @@ def upload(
     party: PartyName = None,
     to: Recipient = None,
     purpose: Purpose = "private ranking",
+    ca_file: CaFile = None,
     as_json: JsonFlag = False,
 ) -> Result:
     """Send an index to its server; with a ledger, on record.
@@ -177,7 +179,7 @@ def upload(
     recording = None
     if ledger and party:
         recording = UploadRecording(ledger, party, to or "", purpose)
-    return upload_index(index_file, server, token_file, recording)
+    return upload_index(index_file, server, token_file, recording, ca_file=ca_file)
 
 
 @app.command("search")
@@ -200,6 +202,7 @@ def search(
             metavar="INDEX_FILE", help="For --trace: the file that was uploaded, to look into."
         ),
     ] = None,
+    ca_file: CaFile = None,
     as_json: JsonFlag = False,
 ) -> Result:
     """Rank the documents of an index for a query.
@@ -219,6 +222,7 @@ def search(
         with_text=text,
         trace=trace or index is not None,
         index=index,
+        ca_file=ca_file,
     )
 
 

@@ -12,6 +12,7 @@ import typer
 __all__ = [
     "Base",
     "BehindProxy",
+    "CaFile",
     "ClientFile",
     "ClosureKind",
     "Closures",
@@ -134,6 +135,10 @@ TokenFile = Annotated[
         envvar="CLOISTER_CLOUD_TOKEN_FILE",
         help="The server's token; only its owner may read the file.",
     ),
+]
+CaFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Certificates to trust in the place of the system's, PEM."),
 ]
 TlsCertificate = Annotated[Path | None, typer.Option(metavar="FILE", help="In PEM.")]
 TlsKey = Annotated[Path | None, typer.Option(metavar="FILE", help="In PEM.")]

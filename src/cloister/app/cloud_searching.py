@@ -32,6 +32,7 @@ def search_index(
     with_text: bool,
     trace: bool,
     index: Path | None,
+    ca_file: Path | None = None,
 ) -> Result:
     """Rank the documents of an index for a query; see `cloister.cloud.query_trace` for the price.
 
@@ -42,7 +43,7 @@ def search_index(
     """
     dictionary = read_dictionary(client_file)
     terms = asked_terms(query, dictionary)
-    with HttpTransport(server, read_token(token_file)) as transport:
+    with HttpTransport(server, read_token(token_file), ca_file=ca_file) as transport:
         found = _found(terms, PrivateIndexClient(dictionary, transport), k, with_text=with_text)
         if trace:
             found["trace"] = query_trace(terms, dictionary, transport, k=k, index=index)

@@ -57,7 +57,12 @@ class UploadRecording(NamedTuple):
 
 
 def upload_index(
-    path: Path, server: str, token_file: Path, recording: UploadRecording | None
+    path: Path,
+    server: str,
+    token_file: Path,
+    recording: UploadRecording | None,
+    *,
+    ca_file: Path | None = None,
 ) -> Result:
     """Check an index, record it, send it; return what was sent.
 
@@ -69,7 +74,7 @@ def upload_index(
     size = path.stat().st_size
     start = time.perf_counter()
     with (
-        HttpTransport(server, read_token(token_file)) as transport,
+        HttpTransport(server, read_token(token_file), ca_file=ca_file) as transport,
         _recorded(path, index, server, recording) as receipt,
     ):
         transport.upload(index_id, path)

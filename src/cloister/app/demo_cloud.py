@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from cloister.app.cloud_collection import clinic_collection
 from cloister.app.demo_state import DemoState, StepOutcome
 from cloister.cloud.client import InProcessTransport, PrivateIndexClient
 from cloister.cloud.client_dictionary import ClientDictionary
@@ -26,6 +25,7 @@ from cloister.cloud.ranking_keys import RankingKeys, find_keys
 from cloister.cloud.sealed_boxes import SECRET_BYTES
 from cloister.cloud.served_features import ServedFeatures, served_scores
 from cloister.data.ranking_data import RankingData
+from cloister.data.worlds.clinic_collection import clinic_collection
 from cloister.lab.neural.collection import JudgedQuery, RankingCollection, ranking_collection
 from cloister.rank.c_knrm_star import CKnrmStar, CKnrmStarSettings, DocumentKernels
 from cloister.rank.cooccurrence_embedding import CooccurrenceSettings, cooccurrence_embedding

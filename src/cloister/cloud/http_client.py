@@ -139,7 +139,11 @@ class HttpTransport:
                 status = answer.status_code
         except (self._httpx.HTTPError, self._httpx.InvalidURL) as error:
             kind = type(error).__name__
-            raise StoreError(f"the server does not answer ({kind})", where=self._address) from None
+            raise StoreError(
+                f"the server does not answer ({kind})",
+                where=self._address,
+                remedy="see that it runs there; for a certificate of your own name its CA",
+            ) from None
         if not 200 <= status < 300:
             self._refused(status, bytes(received))
         return bytes(received)

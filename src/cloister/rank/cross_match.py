@@ -278,7 +278,7 @@ def compose_grams(projected: Tensor, shifts: Tensor, words: Numbers) -> Tensor:
 
 @cache
 def _composition() -> Any:
-    """Make the function of torch that composes n-grams; its gradient has no other gradient."""
+    """Make the function of torch that composes n-grams."""
     torch = load_torch()
 
     class Composition(torch.autograd.Function):  # type: ignore[misc, name-defined]

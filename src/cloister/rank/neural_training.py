@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -42,6 +42,8 @@ from cloister.rank.neural_ranker import (
 
 __all__ = ["FittedNeural", "NeuralTraining", "TrainingPass", "fit_neural", "validation_ndcg"]
 
+LAYER: Final = ("weights", "bias")  # parameters of the last layer of kernel models
+
 
 class NeuralTraining(Settings):
     """How a neural ranker is trained.
@@ -50,6 +52,10 @@ class NeuralTraining(Settings):
     ----------
     learning_rate
         Of Adam; 0.001 in the papers.
+    layer_rate
+        The last layer of a kernel model learns so many times faster. Its features are small
+        (0.01 ln K), so that its weights have a long way to go: with one rate, filters fit the
+        training queries before the layer has left its random beginning.
     n_epochs
         Passes over the queries, at most.
     pairs_per_query
@@ -67,6 +73,7 @@ class NeuralTraining(Settings):
     """
 
     learning_rate: float = Field(default=1e-3, gt=0)
+    layer_rate: float = Field(default=1.0, gt=0)
     n_epochs: int = Field(default=20, ge=1)
     pairs_per_query: int = Field(default=20, ge=1)
     batch_pairs: int = Field(default=16, ge=1)
@@ -131,7 +138,7 @@ def fit_neural(
         if texts is not None:
             require_extra(start.model, texts)
     tensors = tensors_of(start)
-    optimizers = _optimizers(tensors, start.model, settings.learning_rate)
+    optimizers = _optimizers(tensors, start.model, settings)
     numbered = NumberedTexts(train, start.embedding, max_terms=settings.max_document_terms)
     checked = None if validation is None else NumberedTexts(validation, start.embedding)
     ranker, best, passes = start, 0, []
@@ -164,15 +171,21 @@ def _ndcg(ranker: NeuralRanker, numbered: NumberedTexts) -> float:
     return mean(ndcg(rank_labels(scores, texts.labels, texts.offsets, depth=10), k=10))
 
 
-def _optimizers(tensors: Mapping[str, Tensor], model: NeuralModel, rate: float) -> list[Tensor]:
+def _optimizers(
+    tensors: Mapping[str, Tensor], model: NeuralModel, settings: NeuralTraining
+) -> list[Tensor]:
     """Return Adam for what is learnt; word vectors, if learnt, have one of their own."""
     torch = load_torch()
+    rate = settings.learning_rate
     learnt = [name for name in sorted(tensors) if not model.constant(name)]
     for name in learnt:
         tensors[name].requires_grad_(True)
-    found = [
-        torch.optim.Adam([tensors[name] for name in learnt if name != VECTORS], lr=rate, fused=True)
+    groups = [
+        {"params": [tensors[name]], "lr": rate * (settings.layer_rate if name in LAYER else 1.0)}
+        for name in learnt
+        if name != VECTORS
     ]
+    found = [torch.optim.Adam(groups, fused=True)]
     if VECTORS in learnt:
         found.append(torch.optim.SparseAdam([tensors[VECTORS]], lr=rate))
     return found

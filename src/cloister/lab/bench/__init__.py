@@ -42,6 +42,7 @@ NAMES: Final = (
     "search-rights",
     "overlay",
     "pods",
+    "neural",
 )
 
 

@@ -22,6 +22,7 @@ from cloister.core.errors import MissingDependency, StoreError
 from cloister.core.ids import ServerId
 from cloister.core.rights import Reader
 from cloister.index.shard import Shard
+from cloister.lab.bench.child_process import child_process
 from cloister.pods.overlay.nats_broker import broker_configuration, create_nkey
 from cloister.pods.overlay.nats_connection import NatsSettings
 from cloister.pods.overlay.nats_node_service import NatsNodeService
@@ -33,7 +34,7 @@ from cloister.privacy.identity import Directory, SigningIdentity
 from cloister.privacy.private_file import read_private_file, write_private_file
 from cloister.search.shard_node import ShardNode
 
-__all__ = ["NatsFederation", "child_process", "find_broker", "serve_nodes", "serving"]
+__all__ = ["NatsFederation", "find_broker", "serve_nodes", "serving"]
 
 FEDERATION: Final = "bench"
 ISSUER: Final = "https://id.clinic.example/"
@@ -160,19 +161,6 @@ def serving(shard: Shard) -> SearchServer:
     return SearchServer(
         shard.server_id, open_node, version=lambda reader: shard.view(reader).version
     )
-
-
-@contextmanager
-def child_process(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program; it is ended by its id whatever happens."""
-    child = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    with child:
-        try:
-            yield child
-        finally:
-            child.kill()
 
 
 def _wait_for(broker: subprocess.Popen[bytes], port: int) -> None:

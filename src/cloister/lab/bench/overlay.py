@@ -27,6 +27,7 @@ from cloister.core.rights import Reader
 from cloister.data.worlds.clinic import ClinicSettings, ClinicWorld
 from cloister.index.shard import IndexedDocument, Shard
 from cloister.lab.bench import Advance, Figures
+from cloister.lab.bench.child_process import cpu_s_of
 from cloister.lab.bench.nats_federation import WHERE, NatsFederation, find_broker, serving
 from cloister.pods.overlay.fan_out import ask_within
 from cloister.pods.overlay.in_process import InProcessOverlay
@@ -119,9 +120,9 @@ class _Bench:
         """Search all nodes, then the best few of them."""
         searcher = self._warm(overlay.nodes(self._credential))
         load = os.getloadavg()[0]
-        before = _cpu_s([broker]), _cpu_s(nodes), time.process_time()
+        before = cpu_s_of([broker]), cpu_s_of(nodes), time.process_time()
         found = _searched(searcher, self._texts)
-        after = _cpu_s([broker]), _cpu_s(nodes), time.process_time()
+        after = cpu_s_of([broker]), cpu_s_of(nodes), time.process_time()
         cpu = {
             f"nats_{name}_cpu_ms_per_search": (b - a) / len(self._texts) * 1e3
             for name, a, b in zip(("broker", "nodes", "searcher"), before, after, strict=True)
@@ -205,12 +206,3 @@ def _groups(names: Sequence[ServerId], n_processes: int) -> list[list[ServerId]]
     """Spread servers over processes; the last one has a process to itself."""
     groups = [list(names[:-1][first::n_processes]) for first in range(n_processes)]
     return [group for group in [*groups, list(names[-1:])] if group]
-
-
-def _cpu_s(children: Sequence[subprocess.Popen[bytes]]) -> float:
-    """Return the CPU seconds that processes have had, in steps of the system's clock."""
-    n_ticks = 0
-    for child in children:
-        fields = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()
-        n_ticks += int(fields[11]) + int(fields[12])  # utime and stime
-    return n_ticks / os.sysconf("SC_CLK_TCK")
