@@ -197,3 +197,19 @@ def test_more_known_documents_than_the_server_has_are_refused() -> None:
         abuse_leakage(counts, queries(counts), closures=TermClosures(np.zeros(40, np.int64)))
     with pytest.raises(DataError, match="fewer than two words"):
         abuse_leakage(counts, [["unheard"]])
+    for n_given in (10, 12):
+        with pytest.raises(DataError, match="none is left to name"):
+            abuse_leakage(counts, queries(counts)[:10], AbuseSettings(n_given=n_given))
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("wrong_links", [0.0, 1.0])
+def test_labels_of_all_documents_or_none_are_matched_whatever_is_reckoned_with(
+    wrong_links: float, exact: bool
+) -> None:
+    counts = topical(50)
+    seen = np.stack([np.ones(50, bool), np.zeros(50, bool)])
+    found = match_by_linked_documents(
+        seen, np.arange(50), known(counts), exact=exact, wrong_links=wrong_links
+    )
+    assert len(set(found.tolist())) == 2

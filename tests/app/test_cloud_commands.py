@@ -213,6 +213,9 @@ def test_a_trace_says_what_the_boxes_hold_only_with_the_index(
     assert word["levels"] == 20 * word["documents"] > 0
     assert word["codes"] == 0
     assert opened["counts"]["n_words"] == 2
+    assert opened["texts_fetched"] == 0
+    both = call(*built.asking("cough", server, "--trace", "--text", "-k", "3", "--json")).json
+    assert both["trace"]["texts_fetched"] == 3
     shown = call(*built.asking("cough fever", server, "--trace"))
     assert "what the server saw of this query" in shown.out
     assert "cough" not in shown.out

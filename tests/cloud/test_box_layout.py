@@ -224,6 +224,7 @@ def test_a_model_with_another_header_or_other_arrays_is_refused() -> None:
     changes: list[tuple[dict[str, Any], dict[str, Any]]] = [
         ({"format": 2}, {}), ({"spreads": [1.0]}, {}), ({"spreads": "ab"}, {}),
         ({"more": 1}, {}), ({"base": "ten"}, {}), ({"forest_of_length": [0.5, None]}, {}),
+        ({"bias": 10**400}, {}), ({"base": 10**400}, {}), ({"spreads": [10**400] * 2}, {}),
         ({"spreads": [0.0, 1.0]}, {}), ({}, {"more": np.zeros(1)}),
         ({}, {"left_0": np.zeros(12, np.int32)}), ({}, {"sources_1": np.zeros((2, 4), np.int32)}),
     ]  # fmt: skip

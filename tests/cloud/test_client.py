@@ -112,8 +112,25 @@ def test_words_that_the_collection_does_not_have_are_not_sent() -> None:
 def test_a_word_has_the_same_label_in_every_query_and_another_in_another_index() -> None:
     clients = [PrivateIndexClient(built(k).dictionary, InProcessTransport()) for k in ("T1", "T2")]
     labels = [client.request(["a"]).words[0].label for client in clients]
-    assert clients[0].request(["b", "a"]).words[1].label == labels[0]
+    assert labels[0] in [word.label for word in clients[0].request(["b", "a"]).words]
     assert labels[0] != labels[1]
+
+
+def test_the_order_of_boxes_and_turned_pairs_tell_nothing_of_the_alphabet() -> None:
+    made = built("T1")
+    client = PrivateIndexClient(made.dictionary, InProcessTransport())
+    turned = []
+    for a, b in made.world.keys.pairs:
+        there, back = client.request([a, b]), client.request([b, a])
+        assert [word.label for word in there.words] == sorted(word.label for word in back.words)
+        assert there.pairs[0].turned != back.pairs[0].turned  # the trees need the query's order
+        labels = [made.dictionary.boxes.token("word", word).label for word in (a, b)]
+        assert there.pairs[0].turned == (labels[0] > labels[1])
+        turned.append(there.pairs[0].turned)
+    assert 0.1 < np.mean(turned) < 0.9
+    request = client.request(list("hgfedcba"))
+    for boxes in (request.words, request.phrases, request.pairs):
+        assert [box.label for box in boxes] == sorted(box.label for box in boxes)
 
 
 def test_an_index_that_is_not_the_dictionarys_is_not_uploaded(tmp_path: Path) -> None:
@@ -133,7 +150,7 @@ def test_a_senseless_number_of_results_is_refused(k: int) -> None:
 
 
 class _Cheat(InProcessTransport):
-    """A server that gives documents each other's names, or one twice."""
+    """A server that gives documents each other's names, one twice, or others than asked for."""
 
     def __init__(self, way: str) -> None:
         super().__init__()
@@ -143,17 +160,19 @@ class _Cheat(InProcessTransport):
         true = super().rank(index_id, request)
         if self.way == "names":
             return true.model_copy(update={"names": true.names[::-1]})
+        if self.way == "others":
+            return super().rank(index_id, request.model_copy(update={"candidates": (0, 2)}))
         return true.model_copy(
             update={"documents": (true.documents[0],) * 2, "names": (true.names[0],) * 2,
                     "scores": (1.0, 1.0)}
         )  # fmt: skip
 
 
-@pytest.mark.parametrize("way", ["names", "twice"])
+@pytest.mark.parametrize("way", ["names", "twice", "others"])
 def test_a_server_that_changes_names_is_found_out(way: str, tmp_path: Path) -> None:
     made = built("T1")
     made.index.write(tmp_path / "index")
     client = PrivateIndexClient(made.dictionary, _Cheat(way))
     client.upload(tmp_path / "index")
     with pytest.raises(DataError):
-        client.search("a b", 2)
+        client.search("a b", 2, candidates=[0, 1])

@@ -31,6 +31,7 @@ from cloister.cloud.index_folder import IndexFolder
 from cloister.cloud.private_index import PrivateIndex
 from cloister.core.errors import (
     AccessDenied,
+    DataError,
     MissingDependency,
     NotFound,
     SettingsError,
@@ -455,6 +456,37 @@ def test_keys_do_not_travel_in_the_open_beyond_this_machine(tmp_path: Path) -> N
     for address in ("http://index.example", "ftp://localhost", "https://a:b@index.example", "x"):
         with pytest.raises(SettingsError):
             HttpTransport(address, TOKEN)
+
+
+def test_addresses_and_certificates_that_cannot_be_used_are_plain_errors(tmp_path: Path) -> None:
+    for address in ("http://[::1", "https://index.example/?a=b", "https://index.example#a"):
+        with pytest.raises(SettingsError):
+            HttpTransport(address, TOKEN)
+    (tmp_path / "junk").write_text("no certificate")
+    write_private_file(tmp_path / "token", TOKEN.encode())
+    with pytest.raises(NotFound):
+        HttpTransport("https://index.example", TOKEN, ca_file=tmp_path / "none")
+    with pytest.raises(SettingsError, match="PEM"):
+        HttpTransport("https://index.example", TOKEN, ca_file=tmp_path / "junk")
+    files = tmp_path / "indexes", tmp_path / "token"
+    for name in ("none", "junk"):
+        with pytest.raises(SettingsError, match="cannot be used"):
+            serve(*files, port=0, tls_certificate=tmp_path / name, tls_key=tmp_path / name)
+    with pytest.raises(SettingsError, match="needs its certificate"):
+        serve(*files, port=0, tls_key=tmp_path / "junk")
+
+
+@pytest.mark.parametrize("content", [b"junk", b"3", b"[1]", b"[" * 100_000])
+def test_a_description_that_is_none_is_a_plain_error(content: bytes) -> None:
+    def answer(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, stream=httpx.ByteStream(content))
+
+    way = httpx.MockTransport(answer)
+    with (
+        HttpTransport("http://127.0.0.1", TOKEN, transport=way) as transport,
+        pytest.raises(DataError, match="cannot be read"),
+    ):
+        transport.describe("0" * 32)
 
 
 def test_a_token_that_is_short_or_that_others_may_read_is_refused(tmp_path: Path) -> None:

@@ -130,8 +130,9 @@ class Built:
             else:
                 rows[:, at] = self.model.pair_zeros[column]
                 if second < len(placed) and self.dictionary.has_pair(placed[first], placed[second]):
-                    a, b = sorted((placed[first], placed[second]))
-                    pair = PairBox.decode(self.opened("pair", a, b), self.n)
+                    both = sorted((placed[first], placed[second]))
+                    pair = PairBox.decode(self.opened("pair", *both), self.n)
+                    a, b = sorted(both, key=lambda word: self.boxes.token("word", word).label)
                     turned = words.index(a) > words.index(b)  # as they stand in the query
                     column = self.model.pair_turned[column] if turned else column
                     rows[pair.documents, at] = pair.codes[:, column]

@@ -193,6 +193,7 @@ def test_a_dictionary_comes_back_and_others_may_not_read_it(tmp_path: Path) -> N
         {"secret": bytes(31)}, {"index_id": bytes(1)}, {"words": ("a", "a", "b")},
         {"document_frequencies": np.array([1])}, {"phrases": np.array([5, 1])},
         {"pairs": np.array([9])}, {"pairs": np.array([-1])}, {"longest": -1},
+        {"words": ("a", "", "b")}, {"words": ("a", "b\0c", "d")},
     ],
 )  # fmt: skip
 def test_a_dictionary_whose_parts_do_not_fit_is_refused(change: dict[str, Any]) -> None:

@@ -108,6 +108,9 @@ def test_no_token_opens_a_document() -> None:
 
 def test_a_secret_is_of_32_bytes_and_is_not_shown() -> None:
     assert SECRET.hex() not in repr(BoxSecret.fresh(SECRET))
+    token = BoxToken(b"L" * 16, b"K" * 32)
+    assert "KKK" not in f"{token} {token!r}"
+    assert b"K".hex() * 3 not in repr(token)
     for secret, index_id in ((SECRET[:31], bytes(16)), (SECRET, bytes(15))):
         with pytest.raises(SettingsError, match="32 bytes"):
             BoxSecret(secret, index_id)

@@ -59,3 +59,6 @@ def test_keys_and_documents_that_do_not_fit_are_refused() -> None:
         key_values(keys._replace(vectors=keys.vectors[:, :2]), table, np.array([0]))
     with pytest.raises(DataError, match="fit the vectors"):
         key_table(KEYS, keys.vectors[1:], keys.known, table.counts)
+    for key in [(), ("a", "b", "c")]:
+        with pytest.raises(DataError, match="one or two words"):
+            key_table([key], keys.vectors[:1], keys.known[:1], table.counts)

@@ -115,6 +115,24 @@ def test_vectors_of_words_that_no_training_text_holds_stay() -> None:
     assert fit_neural(frozen, texts, NeuralTraining(n_epochs=3)).ranker.embedding is embedding
 
 
+def test_validation_texts_with_nothing_relevant_stop_no_training() -> None:
+    pytest.importorskip("torch")
+    from cloister.rank.neural_ranker import NeuralRanker
+    from cloister.rank.neural_training import NeuralTraining, fit_neural
+
+    texts = JudgedTexts(
+        [["a"]], [["b", "a"], ["c"]], np.arange(2), np.array([1, 0]), np.array([0, 2])
+    )
+    start, settings = NeuralRanker.initial(Knrm(), EMBEDDING), NeuralTraining(n_epochs=5)
+    without = fit_neural(start, texts, settings)
+    flat = replace(texts, labels=np.zeros(2))
+    found = fit_neural(start, texts, settings, validation=flat)
+    assert found.best == without.best == 5
+    assert found.ranker.parameters["weights"].tolist() == (
+        without.ranker.parameters["weights"].tolist()
+    )
+
+
 class _Watched(Knrm):
     """Notes how many threads torch has whenever something is scored."""
 

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from cloister.cloud.adaptive_clustering import AdaptiveThresholds, adaptive_closures
+from cloister.cloud.adaptive_clustering import AdaptiveThresholds
 from cloister.cloud.closure_pairs import ClosurePairs
-from cloister.cloud.fixed_threshold_clustering import FixedThreshold, fixed_closures
+from cloister.cloud.clustering import term_closures
+from cloister.cloud.fixed_threshold_clustering import FixedThreshold
 from cloister.cloud.kernel_obfuscation import KernelObfuscation
 from cloister.cloud.soft_match_map import (
     ClosureKernels,
@@ -31,8 +32,7 @@ from cloister.core.errors import DataError
 from cloister.core.random import stream
 from cloister.core.settings import Settings
 from cloister.index.term_counts import TermCounts
-from cloister.rank.c_knrm_star import CKnrmStar, matches_of_key
-from cloister.rank.conv_knrm import compose
+from cloister.rank.c_knrm_star import CKnrmStar, composed_grams, matches_of_key
 from cloister.rank.embedding import Embedding
 from cloister.rank.kernel_pooling import N_SOFT, GramCounts, GramTable, count_grams, word_table
 from cloister.rank.neural_ranker import NeuralRanker
@@ -207,17 +207,12 @@ def c_knrm_star_scene(
         raise DataError(f"not a C-KNRM* but {ranker.model.kind}", where="ranker")
     settings = settings or KernelSceneSettings()
     chosen = _chosen(texts, settings)
-    keys = _composed(ranker, GramCounts.of_terms(texts.counts))
+    keys = composed_grams(ranker, GramCounts.of_terms(texts.counts))
     documents = [texts.document(number) for number in chosen.tolist()]
-    tables = [_composed(ranker, count_grams(documents, n)) for n in matches_of_key(("word",))]
+    tables = [composed_grams(ranker, count_grams(documents, n)) for n in matches_of_key(("word",))]
     kernels = {mask: _joined(keys, tables, mask) for mask in (True, False)}
     words = word_table(texts.counts, ranker.embedding)
     return _scene(texts, words, chosen, kernels, settings, n_kernels=len(tables) * N_SOFT)
-
-
-def _composed(ranker: NeuralRanker, counts: GramCounts) -> GramTable:
-    rows = np.asarray(ranker.embedding.rows(counts.vocabulary)[counts.words], np.int64)
-    return GramTable(counts, *compose(ranker.parameters, ranker.embedding, rows))
 
 
 def _joined(keys: GramTable, tables: Sequence[GramTable], mask: bool) -> ClosureKernels:
@@ -245,7 +240,7 @@ def _scene(
     settings: KernelSceneSettings,
     n_kernels: int = N_SOFT,
 ) -> KernelScene:
-    closures = _closures(texts, keys, settings)
+    closures = term_closures(texts.vocabulary, keys.vectors, settings.closures)
     counts = texts.counts.select(chosen)
     grams, plain = GramCounts.of_terms(counts), KernelObfuscation(base=None)
     maps: dict[bool, SoftMatchMap] = {
@@ -264,13 +259,6 @@ def _scene(
         lengths=_known_lengths(counts, keys.known)[documents],
         known=documents < min(max(n_known, 1), len(chosen) - 1),
     )
-
-
-def _closures(texts: TermSequences, keys: GramTable, settings: KernelSceneSettings) -> TermClosures:
-    how = settings.closures
-    if isinstance(how, FixedThreshold):
-        return fixed_closures(texts.vocabulary, keys.vectors, how)
-    return adaptive_closures(texts.vocabulary, keys.vectors, how)
 
 
 def _row_names(closures: TermClosures, pairs: ClosurePairs) -> tuple[Integers, Integers]:

@@ -12,8 +12,9 @@ It has seen some labels, knows a share of the documents in plain, and says which
 
 Labels are matched by :mod:`cloister.adversary.cooccurrence_matching`, or, where the server can link
 documents that it knows to its numbers, by :mod:`cloister.adversary.linked_documents`. Not used:
-how often each label was queried, which labels come in one query, soft levels. So these figures are
-what one attack gets, and no bound on what the best one would.
+how often each label was queried, which labels come in one query, soft levels, and the boxes of
+pairs, which name the documents where two words stand near each other, with no closure around them.
+So these figures are what one attack gets, and no bound on what the best one would.
 """
 
 from __future__ import annotations
@@ -157,6 +158,12 @@ def abuse_leakage(
         right ones if not given.
     n_draws
         Of queries and of known documents; the intervals are Student's, over the draws.
+
+    Raises
+    ------
+    DataError
+        If closures come without their documents, queries have fewer than two words of the
+        collection, or no label is left to name.
     """
     settings = settings or AbuseSettings()
     asked = [[counts.positions[t] for t in terms if t in counts.positions] for terms in queries]
@@ -168,6 +175,12 @@ def abuse_leakage(
     for draw in range(n_draws):
         rng = stream(seed, "leakage abuse", draw)
         words = _drawn_words(asked, settings.n_labels, rng)
+        if settings.n_given >= len(words):
+            raise DataError(
+                f"of {len(words)} labels {settings.n_given} are known: none is left to name",
+                where="n_given",
+                remedy="take more labels, or fewer that are known",
+            )
         known = _drawn_knowledge(counts, asked, closures, settings, link, rng)
         seen = look(words)
         given = {label: int(words[label]) for label in range(settings.n_given)}

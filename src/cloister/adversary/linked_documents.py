@@ -28,7 +28,7 @@ __all__ = ["match_by_linked_documents"]
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-LEAST_WRONG: Final = 1e-9  # share of wrong links that is reckoned with at least
+LEAST_WRONG: Final = 1e-9  # share of wrong links, and of right ones, that is reckoned with at least
 STRENGTH: Final = 0.1  # of the prior on a word's share, in documents
 UNEXPLAINED: Final = -1.0  # log chance of a document with the label and not the word, in a closure
 
@@ -98,7 +98,7 @@ def _signatures(
 
     Behind a wrong link is any document, which has the label as often as all do.
     """
-    wrong = min(max(wrong_links, LEAST_WRONG), 1.0)
+    wrong = min(max(wrong_links, LEAST_WRONG), 1.0 - LEAST_WRONG)
     by_chance = shares[:, None]
     word_only = np.log(wrong * (1 - by_chance) + LEAST_WRONG)
     label_only = np.log(wrong * by_chance + LEAST_WRONG) if exact else UNEXPLAINED

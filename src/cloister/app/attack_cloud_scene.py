@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 if TYPE_CHECKING:
-    from cloister.adversary.inferred_clicks import Measured
+    import numpy as np
+    from numpy.typing import NDArray
+
     from cloister.cloud.term_closures import TermClosures
     from cloister.lab.neural.collection import RankingCollection
     from cloister.rank.embedding import Embedding
 
-__all__ = ["AttackedData", "AttackSeed", "AttackVectors", "CloudScene", "shown_interval"]
+__all__ = ["AttackSeed", "AttackVectors", "AttackedData", "CloudScene"]
 
 WORLD: Final = "world:clinic?servers=3&pods=100&document_bytes=0&queries=90&staff=5"
 
@@ -58,15 +60,27 @@ class CloudScene:
 
     def closures(self, min_size: int) -> TermClosures:
         """Return adaptive closures of the words, of at least so many terms each."""
-        import numpy as np
-
         from cloister.cloud.adaptive_clustering import AdaptiveThresholds, adaptive_closures
+
+        settings = AdaptiveThresholds(min_size=min_size)
+        return adaptive_closures(self.collection.texts.vocabulary, self._vectors(), settings)
+
+    def fixed_closures(self, threshold: float) -> TermClosures:
+        """Return closures of words that are at least so similar, any two of them."""
+        from cloister.cloud.fixed_threshold_clustering import FixedThreshold, fixed_closures
+
+        settings = FixedThreshold(threshold=threshold)
+        return fixed_closures(self.collection.texts.vocabulary, self._vectors(), settings)
+
+    def _vectors(self) -> NDArray[np.float32]:
+        """Return a vector of each word, of zeros where it has none."""
+        import numpy as np
 
         words = self.collection.texts.vocabulary
         rows = self.embedding.rows(words)
         vectors = np.zeros((len(words), self.embedding.size), np.float32)
         vectors[rows >= 0] = self.embedding.vectors[rows[rows >= 0]]
-        return adaptive_closures(words, vectors, AdaptiveThresholds(min_size=min_size))
+        return vectors
 
     def as_dict(self) -> dict[str, Any]:
         """Return what was attacked."""
@@ -76,11 +90,3 @@ class CloudScene:
             "queries": len(self.collection.queries),
             "vectors": len(self.embedding),
         }
-
-
-def shown_interval(found: Measured | dict[str, Any]) -> str:
-    """Write a measured share with its interval."""
-    value, low, high = (
-        (found["value"], found["low"], found["high"]) if isinstance(found, dict) else found[:3]
-    )
-    return f"{value:.3f}" + ("" if low is None else f" ({low:.3f}-{high:.3f})")

@@ -32,29 +32,45 @@ MEASURED: Final = (
 
 
 def _show(result: Result) -> None:
+    attacks = result["attacks"]
+    shown = ("exact", "above_bayes", "exact_occurring", "auc")
     rows = [
         [
             one["design"],
             one["view"],
             one["reader"],
-            *(f"{share:.3f}" for share in (one["exact"]["value"], one["bounds"]["ceiling"])),
-            f"{one['exact_occurring']['value']:.3f}",
-            f"{one['auc']['value']:.3f}",
+            *(f"{one[name]['value']:.3f}" for name in shown),
         ]
-        for one in result["attacks"]
+        for one in attacks
     ]
-    columns = ["stored", "seen", "read by", "right", "ceiling", "tf > 0", "AUC"]
+    columns = ["stored", "seen", "read by", "right", "above", "tf > 0", "AUC"]
     table("how often a word occurs in a document: guessed right", columns, rows)
+    limits = {one["design"]: one["bounds"] for one in attacks}
+    rows = [
+        [design, *(f"{of[name]:.3f}" for name in ("prior", "bayes", "ceiling", "ceiling_auc"))]
+        for design, of in limits.items()
+    ]
+    columns = ["stored", "commonest", "Bayes", "ceiling", "ceiling of AUC"]
+    table("what can be guessed from the one vector", columns, rows)
     typer.echo(
-        f"Always the commonest frequency: {result['attacks'][0]['bounds']['prior']:.3f} right. "
-        "ceiling: no rule on the one vector does better; other views see more than it. "
-        "tf > 0: right where the word occurs. AUC: of telling that it does."
+        "commonest: always that frequency. Bayes: the best guess for each vector, learnt on known "
+        "documents. ceiling: no rule on the one vector does better; other views see more than it. "
+        "above: right less Bayes, or less the commonest if better. tf > 0: right where the word "
+        "occurs. AUC: of telling that it does."
     )
     typer.echo(
         "Unmasked is the slides' design, masked with r = 10 is ours. "
         f"{result['scene']['n_attacked_rows']:,} rows of documents that the server does not know; "
-        f"{result['seconds']:.0f} s"
+        f"intervals at 95 % over documents: right {_reach(result, 'exact')}, above "
+        f"{_reach(result, 'above_bayes')}, AUC {_reach(result, 'auc')}; {result['seconds']:.0f} s"
     )
+
+
+def _reach(result: Result, name: str) -> str:
+    """Return how far the widest interval of a figure reaches to a side."""
+    found = (one[name] for one in result["attacks"])
+    reach = [(one["high"] - one["low"]) / 2 for one in found if one["low"] is not None]
+    return f"\N{PLUS-MINUS SIGN}{max(reach):.3f} at most" if reach else "unknown"
 
 
 @command_result(_show)

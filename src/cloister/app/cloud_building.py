@@ -50,6 +50,8 @@ def build_index(
     documents = _documents(data)
     analysis = TextAnalysis()
     texts = TermSequences.of(analysis.terms(whole_text(document)) for document in documents)
+    if not texts.vocabulary:
+        raise DataError("the documents have no words", where=data, remedy="name other documents")
     read_seconds = time.perf_counter() - start
     start = time.perf_counter()
     keys = find_keys(texts, ranker.neural.embedding, ranker.settings)

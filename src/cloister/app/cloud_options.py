@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
+
+from cloister.cloud.loopback import LOOPBACK
 
 __all__ = [
     "Base",
@@ -47,8 +49,6 @@ __all__ = [
     "check_training",
     "check_uploading",
 ]
-
-LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
 class TreeKind(StrEnum):

@@ -143,6 +143,8 @@ def _show_trace(trace: Result) -> None:
         f"{trace['n_terms']} different terms, {trace['k']} documents asked for, "
         f"{number(trace['bytes'])} bytes sent, of which the server keeps what it likes"
     )
+    if trace["texts_fetched"]:
+        typer.echo(f"then {trace['texts_fetched']} sealed texts were fetched, by secret number")
     if not trace["opened"]:
         typer.echo("What the boxes hold is shown with --index: the file that was uploaded.")
 

@@ -17,7 +17,7 @@ from cloister.cloud.rank_request import RankRequest
 from cloister.core.errors import Damaged, DataError, NotFound
 from cloister.rank.tree_features import distinct_terms
 
-__all__ = ["asked_terms", "query_trace", "read_dictionary", "search_index", "traced"]
+__all__ = ["asked_terms", "own_index", "query_trace", "read_dictionary", "search_index", "traced"]
 
 Result = dict[str, Any]
 
@@ -43,10 +43,12 @@ def search_index(
     """
     dictionary = read_dictionary(client_file)
     terms = asked_terms(query, dictionary)
+    held = None if index is None else own_index(index, dictionary)  # before anything is sent
     with HttpTransport(server, read_token(token_file), ca_file=ca_file) as transport:
         found = _found(terms, PrivateIndexClient(dictionary, transport), k, with_text=with_text)
         if trace:
-            found["trace"] = query_trace(terms, dictionary, transport, k=k, index=index)
+            seen = query_trace(terms, dictionary, transport, k=k, held=held)
+            found["trace"] = seen | {"texts_fetched": len(found["results"]) if with_text else 0}
     return {"query": query, "server": server, **found}
 
 
@@ -119,21 +121,32 @@ def query_trace(
     transport: IndexTransport,
     *,
     k: int,
-    index: Path | None,
+    held: PrivateIndex | None,
 ) -> Result:
     """Say what the server saw of a query: what was sent and, given the index, what that opened."""
     request = PrivateIndexClient(dictionary, transport).request(terms, k)
     opened = None
-    if index is not None:
-        held = PrivateIndex.open(index)
-        if held.index_id != dictionary.index_id:
-            raise DataError(
-                "this is another index than the client's",
-                where=str(index),
-                remedy="name the file that was built with the client's file",
-            )
+    if held is not None:
         opened = open_query(held, request, open_model(held, request.model))
     return traced(request, opened)
+
+
+def own_index(path: Path, dictionary: ClientDictionary) -> PrivateIndex:
+    """Open the client's copy of an index.
+
+    Raises
+    ------
+    DataError
+        If it is another one.
+    """
+    held = PrivateIndex.open(path)
+    if held.index_id != dictionary.index_id:
+        raise DataError(
+            "this is another index than the client's",
+            where=str(path),
+            remedy="name the file that was built with the client's file",
+        )
+    return held
 
 
 def traced(request: RankRequest, opened: QueryTrace | None) -> Result:

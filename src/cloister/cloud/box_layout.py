@@ -24,7 +24,7 @@ rising. A **pair's box** has n (0 to 3), c (4), b (5), zeros (6 to 7), codes (b 
 numbers of documents as above. Codes are signed, and take 4 bytes where all of a box fit into 4.
 
 A length that does not fit, documents that do not rise or do not exist, and another number of
-columns than asked for are refused. An opened box comes from the client (GCM says so), not
+columns than asked for are refused. An opened box comes from whoever has its key (GCM says so), not
 necessarily from a sound program.
 """
 
@@ -163,8 +163,8 @@ class PairBox:
     documents
         Numbers, rising.
     codes
-        [document, pair columns of the model]: the first of the two sorted words before the second
-        in the query. The model says which column to read where they come the other way round.
+        [document, pair columns of the model]: for a query that has first the word whose own box
+        has the lower label. The model says which column to read the other way round.
     """
 
     documents: Documents = field(repr=False)

@@ -2,15 +2,15 @@
 
 What the server learns of a query is said in :mod:`cloister.cloud.query_trace`. What the client
 learns is an answer that it cannot check: names are sealed with the documents' numbers, so they are
-true; scores and order are the server's word.
+true; scores, order, and what is left out are the server's word.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,8 @@ from cloister.core.ids import DocId
 from cloister.rank.tree_features import distinct_terms, feature_places
 
 __all__ = ["IndexTransport", "InProcessTransport", "PrivateHit", "PrivateIndexClient"]
+
+Asked = TypeVar("Asked", bound=AskedBox)
 
 
 class IndexTransport(Protocol):
@@ -130,7 +132,9 @@ class PrivateIndexClient:
         """Rank documents for the terms of a query, see `search`."""
         request = self.request(terms, k, candidates=candidates)
         answer = self._transport.rank(self.index_id, request)
-        if len(answer.documents) > k or len(set(answer.documents)) < len(answer.documents):
+        told = set(answer.documents)
+        strange = candidates is not None and not told.issubset(candidates)
+        if len(answer.documents) > k or len(told) < len(answer.documents) or strange:
             raise DataError("the answer is not what was asked for", where="server")
         found = zip(answer.documents, answer.names, answer.scores, strict=True)
         return [PrivateHit(self._name(number, name), score, number)
@@ -152,7 +156,7 @@ class PrivateIndexClient:
     def request(
         self, terms: Sequence[str], k: int = 10, *, candidates: Sequence[int] | None = None
     ) -> RankRequest:
-        """Return what is sent for the terms of a query."""
+        """Return what is sent for the terms of a query; the boxes stand in the order of labels."""
         words = distinct_terms(terms)
         if len(words) > MAX_WORDS:
             raise DataError(f"a query has at most {MAX_WORDS} different terms", where="terms")
@@ -163,12 +167,12 @@ class PrivateIndexClient:
         return RankRequest(
             model=AskedBox(**self._box("model")),
             n_terms=len(words),
-            words=tuple(
+            words=_by_label(
                 AskedWord(**self._box("word", word), place=places.get(word, -1))
                 for word in words
                 if has(word)
             ),
-            phrases=tuple(
+            phrases=_by_label(
                 AskedBox(**self._box("phrase", *phrase))
                 for phrase in pairwise(words)
                 if self.dictionary.has_phrase(*phrase)
@@ -187,20 +191,26 @@ class PrivateIndexClient:
         return {words[term]: place for place, term in enumerate(placed)}
 
     def _pairs(self, words: Sequence[str], places: dict[str, int]) -> tuple[AskedPair, ...]:
-        """Return the pairs of placed words that have a box; the query's order is theirs."""
+        """Return the pairs of placed words that have a box, which has the lower label first."""
         asked = []
         for before, after in combinations([word for word in words if word in places], 2):
             if self.dictionary.has_pair(before, after):
                 first, second = sorted((places[before], places[after]))
                 box = self._box("pair", min(before, after), max(before, after))
-                asked.append(AskedPair(**box, first=first, second=second, turned=before > after))
-        return tuple(asked)
+                labels = [self._boxes.token("word", word).label for word in (before, after)]
+                turned = labels[0] > labels[1]
+                asked.append(AskedPair(**box, first=first, second=second, turned=turned))
+        return _by_label(asked)
 
     def _box(self, kind: BoxKind, *words: str) -> dict[str, Any]:
         return self._boxes.token(kind, box_name(*words))._asdict()
 
     def _name(self, number: int, sealed: bytes) -> DocId:
         return DocId(self._boxes.open_document("name", number, sealed).decode())
+
+
+def _by_label(boxes: Iterable[Asked]) -> tuple[Asked, ...]:
+    return tuple(sorted(boxes, key=lambda box: box.label))
 
 
 class InProcessTransport:

@@ -87,6 +87,8 @@ class ClientDictionary:
             _refuse("the secret or the index id is of another length")
         if len(self.positions) != n or self.document_frequencies.shape != (n,):
             _refuse("words do not fit their document frequencies, or one stands twice")
+        if any(not word or "\0" in word for word in self.words):
+            _refuse("a word is empty or has a zero character")
         for codes in (self.phrases, self.pairs):
             sound = codes.ndim == 1 and (
                 not len(codes)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 from urllib.parse import urlsplit
 
+from cloister.cloud.loopback import LOOPBACK
 from cloister.cloud.rank_request import RankAnswer, RankRequest
 from cloister.core.errors import (
     AccessDenied,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["HttpTransport"]
 
-LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 MAX_ANSWER_BYTES: Final = 256 << 20
 _CHUNK_BYTES: Final = 1 << 20
 _ERRORS: Final[dict[int, type[CloisterError]]] = {
@@ -81,7 +81,7 @@ class HttpTransport:
             timeout=timeout_s,
             transport=transport,
             trust_env=False,  # no proxy from the environment sees keys
-            verify=True if ca_file is None else ssl.create_default_context(cafile=ca_file),
+            verify=True if ca_file is None else _trusting(ca_file),
         )
 
     def upload(self, index_id: str, index: Path) -> None:
@@ -103,8 +103,10 @@ class HttpTransport:
 
     def describe(self, index_id: str) -> dict[str, Any]:
         """Return counts and sizes of an index."""
-        found = json.loads(self._send("GET", f"/indexes/{index_id}"))
-        return dict(found)
+        try:
+            return dict(json.loads(self._send("GET", f"/indexes/{index_id}")))
+        except (ValueError, TypeError, RecursionError):
+            raise DataError("the answer cannot be read", where=self._address) from None
 
     def remove(self, index_id: str) -> None:
         """Remove an index from the server; copies that its operator made stay."""
@@ -158,13 +160,28 @@ class HttpTransport:
 
 
 def _checked(address: str) -> str:
-    parts = urlsplit(address)
-    local = parts.scheme == "http" and parts.hostname in LOOPBACK
-    if not (local or (parts.scheme == "https" and parts.hostname)) or parts.username is not None:
+    try:
+        parts = urlsplit(address)
+        local = parts.scheme == "http" and parts.hostname in LOOPBACK
+        sound = local or (parts.scheme == "https" and parts.hostname)
+    except ValueError:  # half an IPv6 address
+        sound = False
+    if not sound or parts.username is not None or parts.query or parts.fragment:
         raise SettingsError(
             "neither https nor this machine", where=address[:80], remedy="use https://"
         )
     return address.rstrip("/")
+
+
+def _trusting(ca_file: str | Path) -> ssl.SSLContext:
+    with explained(Path(ca_file)), Path(ca_file).open("rb"):  # ssl's error names no file
+        pass
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except ssl.SSLError:
+        raise SettingsError(
+            "no certificates in PEM", where=str(ca_file), remedy="name another file"
+        ) from None
 
 
 def _httpx() -> Any:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from cloister.cloud.loopback import LOOPBACK
 from cloister.core.errors import CloisterError, MissingDependency, SettingsError
 from cloister.privacy.private_file import read_private_file
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "read_token", "serve"]
 
-LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 LEAST_TOKEN: Final = 16  # characters
 MOST_REQUESTS: Final = 64  # at a time
 SHUTDOWN_S: Final = 5
@@ -69,6 +69,8 @@ def serve(
     from cloister.cloud.http_routes import CloudServiceLimits, cloud_service
     from cloister.cloud.index_folder import IndexFolder
 
+    if tls_key and not tls_certificate:
+        raise SettingsError("a key needs its certificate", where=str(tls_key))
     if host not in LOOPBACK and not (tls_certificate or behind_proxy):
         raise SettingsError(
             "beyond this machine keys need TLS",
@@ -89,6 +91,7 @@ def serve(
         limit_concurrency=MOST_REQUESTS,
         timeout_graceful_shutdown=SHUTDOWN_S,
     )
+    _load(config, tls_certificate)
     with _listener(host, port) as listener:
         if listening is not None:
             shown = f"[{host}]" if ":" in host else host
@@ -132,6 +135,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0
+
+
+def _load(config: Any, certificate: str | Path | None) -> None:
+    """Have uvicorn read the certificate and its key, before anybody is told an address."""
+    try:
+        config.load()
+    except OSError as error:  # of ssl too
+        raise SettingsError(
+            f"the certificate and its key cannot be used ({error.strerror or error})",
+            where=str(certificate),
+            remedy="name two files in PEM that belong together",
+        ) from None
 
 
 def _announce(address: str) -> None:

@@ -206,6 +206,8 @@ class IndexBoxes:
         order = np.lexsort((renumbered, pairs))
         documents = renumbered[order].astype(np.int32)
         codes = self._codes.pair_codes(found.values, found.turned)[order]
+        other = self._label_order()[pairs]  # pairs are sorted: `order` leaves them as they are
+        codes[other] = codes[other][:, self._codes.pair_turned]
         for first in self._pair_portions:
             made: dict[bytes, bytes] = {}
             for pair in range(first, min(first + PAIRS_AT_ONCE, len(self._keys.pairs))):
@@ -214,6 +216,15 @@ class IndexBoxes:
                 content = PairBox(documents[rows], codes[rows]).encode()
                 made.update([self._sealed(token, content)])
             yield made
+
+    def _label_order(self) -> NDArray[np.bool_]:
+        """Say of which pairs the box has the higher word first: by the labels of their boxes.
+
+        A query tells whether it has a pair the other way round than its box. By name, that would
+        tell which of the two words comes first in the alphabet.
+        """
+        labels = {word: self._boxes.token("word", word).label for word in self._keys.words}
+        return np.array([labels[a] > labels[b] for a, b in self._keys.pairs], np.bool_)
 
 
 class _Closure(NamedTuple):

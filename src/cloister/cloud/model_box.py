@@ -199,7 +199,7 @@ class ModelBox:
             return cls._of(stored.header, dict(stored.arrays))
         except CloisterError:
             raise
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
             _refuse(f"cannot be read ({error})")
 
     @classmethod

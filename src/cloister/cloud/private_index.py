@@ -18,7 +18,7 @@ name                      type, shape   content
 
 All of it is checked when it is read, as it comes from a client. What is in the boxes
 (:mod:`cloister.cloud.box_layout`) can be checked only when a query opens them. The file's checksums
-find damage; alterations of a box show when it is opened.
+find damage; a box that was altered by somebody without its key does not open.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ from cloister.core.random import stream
 from cloister.core.settings import Settings
 from cloister.data.ranking_data import RankingData
 from cloister.rank.c_knrm_star import DocumentKernels
+from cloister.rank.forest import ForestSettings
 from cloister.rank.layer_fitting import LayerSettings, fit_layer
 from cloister.rank.neural_ranker import NeuralRanker
 from cloister.rank.proximity_features import TermSequences
@@ -98,14 +99,17 @@ class PrivateRankerTraining(Settings):
     Parameters
     ----------
     forests
-        How trees grow, and which lengths of query have their own.
+        How trees grow, and which lengths of query have their own. Small trees, few of them: they
+        ranked better by cross-validation, and fewer thresholds tell less.
     n_parts
         Parts into which the training queries are cut for their tree signal.
     layer
         How the last layer is fitted.
     """
 
-    forests: QueryLengthForestSettings = QueryLengthForestSettings()
+    forests: QueryLengthForestSettings = QueryLengthForestSettings(
+        min_queries=400, forest=ForestSettings(n_trees=100, n_leaves=7, min_leaf_rows=50)
+    )
     n_parts: int = Field(default=5, ge=2)
     layer: LayerSettings = LayerSettings()
 

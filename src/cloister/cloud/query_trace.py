@@ -6,11 +6,13 @@ computes its answer from these two alone. A server may keep every trace, and a b
 once stays open to it.
 
 So over time it learns, of each word, phrase and pair that was ever asked for: that the same label
-came again; its stored kernel values and codes; the closure's label, and its documents by number. It
-learns of each query how many different terms it has, which of them have a box, which words share a
-closure, which order the trees' places have, the candidates, and all scores. It does not learn
-words, names of documents, or texts by these means; what attacks make of it is measured in
-:mod:`cloister.adversary`.
+came again; its stored kernel values and codes; the closure's label, and its documents by number. A
+pair has no closure: its documents are those in which the two words stand near each other. It learns
+of each query how many different terms it has, how many of them have a box, which words share a
+closure, which order the trees' places have (by rarity, or the query's), of each pair which word the
+query has first, the candidates, and all scores; and when it came, and from where. Which texts the
+client fetches afterwards, it sees by number. It does not learn words, names of documents, or texts
+by these means; what attacks make of it is measured in :mod:`cloister.adversary`.
 """
 
 from __future__ import annotations

@@ -15,12 +15,11 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from cloister.cloud.sealed_boxes import KEY_BYTES, LABEL_BYTES
 from cloister.core.errors import DataError
 
 __all__ = ["AskedBox", "AskedPair", "AskedWord", "RankAnswer", "RankRequest"]
 
-LABEL_BYTES: Final = 16
-KEY_BYTES: Final = 32
 MAX_WORDS: Final = 1024  # different ones; a question of a patient has a few hundred
 MAX_PLACES: Final = 32  # as TreeFeatureSettings.n_positions
 MAX_PAIRS: Final = MAX_PLACES * (MAX_PLACES - 1) // 2
@@ -112,6 +111,8 @@ class RankRequest(_Message):
     """A query in keyed labels.
 
     Words and adjacent words that have no box are not named: ``n_terms`` says how many there are.
+    Boxes of one kind may come in any order; a client sorts them by label, so that the order says
+    nothing of the query's.
 
     Parameters
     ----------

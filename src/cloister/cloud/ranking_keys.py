@@ -20,9 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cloister.cloud.adaptive_clustering import AdaptiveThresholds, adaptive_closures
 from cloister.cloud.closure_pairs import ClosurePairs, closure_pairs
-from cloister.cloud.fixed_threshold_clustering import FixedThreshold, fixed_closures
+from cloister.cloud.clustering import term_closures
 from cloister.cloud.near_words import NearWords
 from cloister.cloud.private_ranker import PrivateRankingSettings
 from cloister.cloud.term_closures import TermClosures
@@ -167,11 +166,13 @@ def find_keys(
     near = NearWords(texts)
     adjacent = near.found(1, settings.min_phrase_documents, ordered=True)
     within = near.found(WIDE - 1, settings.min_pair_documents, ordered=False)
-    word_vectors = _vectors(words, embedding)
+    word_vectors = embedding.matrix(words)
     phrase_vectors = _mean_vectors(word_vectors, adjacent.words)
     phrases = _named(words, adjacent.words)
-    word_closures = _closures(words, word_vectors, settings.closures)
-    phrase_closures = _closures([" ".join(p) for p in phrases], phrase_vectors, settings.closures)
+    word_closures = term_closures(words, word_vectors, settings.closures)
+    phrase_closures = term_closures(
+        [" ".join(p) for p in phrases], phrase_vectors, settings.closures
+    )
     return RankingKeys(
         words,
         phrases,
@@ -197,14 +198,6 @@ def _named(words: Sequence[str], pairs: NDArray[np.int64]) -> tuple[Pair, ...]:
     return tuple((words[a], words[b]) for a, b in pairs.tolist())
 
 
-def _vectors(words: Sequence[str], embedding: Embedding) -> NDArray[np.float32]:
-    """Return the vector of each word, zeros where it has none."""
-    rows = embedding.rows(words)
-    vectors = np.zeros((len(words), embedding.size), np.float32)
-    vectors[rows >= 0] = embedding.vectors[rows[rows >= 0]]
-    return vectors
-
-
 def _mean_vectors(vectors: NDArray[np.float32], pairs: NDArray[np.int64]) -> NDArray[np.float32]:
     """Return the sum of two words' vectors, which has their mean's direction; or zeros."""
     first, second = vectors[pairs[:, 0]], vectors[pairs[:, 1]]
@@ -212,13 +205,3 @@ def _mean_vectors(vectors: NDArray[np.float32], pairs: NDArray[np.int64]) -> NDA
     means = np.zeros_like(first)
     means[both] = first[both] + second[both]
     return means
-
-
-def _closures(
-    names: Sequence[str],
-    vectors: NDArray[np.float32],
-    settings: AdaptiveThresholds | FixedThreshold,
-) -> TermClosures:
-    if isinstance(settings, FixedThreshold):
-        return fixed_closures(names, vectors, settings)
-    return adaptive_closures(names, vectors, settings)

@@ -17,10 +17,13 @@ associated data; these keys are in no token.
 
 **What holds**, against a server that has all boxes and not the secret, as long as AES-256, BLAKE2b
 and the secret do: of a box whose token it never saw, it learns the label, which says nothing, and
-the padded size. A box that was altered, or put in another's place, does not open.
+the padded size. Such a box, altered or put in another's place, does not open. A document's name or
+text that was altered, or is another document's, does not open for the client.
 
 **What does not.** A token opens its box for ever: what was asked for once stays readable, and the
-same word has the same label in every query. Sizes of boxes are in the open up to Padmé's rounding.
+same word has the same label in every query. Who has a token can also seal another content with it:
+the tag tells a server of damage, and tells nobody of a server that cheats. Sizes of boxes are in
+the open up to Padmé's rounding.
 """
 
 from __future__ import annotations
@@ -55,6 +58,8 @@ _PURPOSE: Final = b"cloister private index 1 "
 class BoxToken(NamedTuple):
     """What a query carries for each box: with it the server finds and opens the box.
 
+    ``repr()`` does not show the key.
+
     Parameters
     ----------
     label
@@ -65,6 +70,9 @@ class BoxToken(NamedTuple):
 
     label: bytes
     key: bytes
+
+    def __repr__(self) -> str:
+        return f"BoxToken(label={self.label.hex()})"
 
 
 def box_name(*words: str) -> str:

@@ -1,9 +1,9 @@
 """The server of a private index: it opens the boxes that a query names, scores, and sorts.
 
 It is honest but curious: it answers as written here, and looks at all that it can
-(:mod:`cloister.cloud.query_trace`). Nothing here proves to a client that the answer is right; a
-server that cheats can leave documents out or change their order. It cannot change a box unnoticed,
-nor give a document another's name.
+(:mod:`cloister.cloud.query_trace`). Nothing here proves to a client that the answer is right: a
+server that cheats can leave documents out and make scores up, for the client sees no box. It cannot
+give a document another's name or text.
 
 The score of a document is w . phi + b: sums of stored kernel values over the query's words and
 adjacent words, and with trees the score of the forest for the query's length. What no box holds

@@ -106,6 +106,13 @@ class Embedding:
         """Return the row of each term; -1 for one without a vector."""
         return np.array([self.positions.get(term, -1) for term in terms], np.int64)
 
+    def matrix(self, terms: Sequence[str]) -> Vectors:
+        """Return a row for each term; zeros for one that has no vector."""
+        rows = self.rows(terms)
+        vectors = np.zeros((len(terms), self.size), np.float32)
+        vectors[rows >= 0] = self.vectors[rows[rows >= 0]]
+        return vectors
+
     def only(self, words: Iterable[str]) -> Embedding:
         """Return the table of those words that have a vector, in the order given, each once.
 

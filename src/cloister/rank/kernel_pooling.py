@@ -193,10 +193,9 @@ def word_table(documents: TermCounts | GramCounts, embedding: Embedding) -> Gram
     counts = documents if isinstance(documents, GramCounts) else GramCounts.of_terms(documents)
     if counts.n != 1:
         raise DataError("an embedding has vectors of single words", where="documents")
-    rows = embedding.rows(counts.vocabulary)[counts.words[:, 0]]
-    vectors = np.zeros((len(rows), embedding.size), np.float32)
-    vectors[rows >= 0] = embedding.vectors[rows[rows >= 0]]
-    return GramTable(counts, vectors, rows >= 0)
+    words = counts.words[:, 0]
+    known = embedding.rows(counts.vocabulary) >= 0
+    return GramTable(counts, embedding.matrix(counts.vocabulary)[words], known[words])
 
 
 def kernel_values(

@@ -63,6 +63,8 @@ def key_table(
     """
     if len(keys) != len(vectors) or len(keys) != len(known):
         raise DataError(f"{len(keys)} keys do not fit the vectors", where="key_table")
+    if not all(1 <= len(key) <= LONGEST_KEY for key in keys):
+        raise DataError("a key has one or two words", where="key_table")
     words = np.full((len(keys), LONGEST_KEY), _NO_WORD, np.int64)
     for row, key in enumerate(keys):
         found = counts.positions(key)

@@ -59,7 +59,8 @@ def fit_layer(
 
     After a fit to the training queries, two weights are fitted to the validation queries: one for
     the part of the score that comes of ``learnt`` columns, one for the rest. A part whose weight
-    comes out negative is left out. Validation sets are often small; two weights ask little of them.
+    comes out negative is left out; where both do, the first fit is the result. Validation sets are
+    often small; two weights ask little of them.
 
     Parameters
     ----------

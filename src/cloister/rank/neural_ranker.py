@@ -162,7 +162,7 @@ def require_extra(model: NeuralModel, texts: JudgedTexts) -> None:
 def tensors_of(ranker: NeuralRanker) -> dict[str, Tensor]:
     """Return copies of all parameters and of the word vectors as tensors.
 
-    Row 0 of ``vectors`` is zero: it stands for what fills up a text, and for unknown words.
+    Row 0 of ``vectors`` is zero: it stands for words without a vector.
     """
     torch = load_torch()
     tensors = {name: torch.tensor(value) for name, value in ranker.parameters.items()}

@@ -122,7 +122,8 @@ def fit_neural(
     seed
         For the pairs and their order.
     validation
-        Decides which pass is kept; the last one where not given.
+        Decides which pass is kept; the last one where not given, or where nothing in it is
+        relevant.
     progress
         Told of each pass when it is done.
 
@@ -137,6 +138,8 @@ def fit_neural(
     for texts in (train, validation):
         if texts is not None:
             require_extra(start.model, texts)
+    if validation is not None and not (validation.labels > 0).any():
+        validation = None  # it has no nDCG
     tensors = tensors_of(start)
     optimizers = _optimizers(tensors, start.model, settings)
     numbered = NumberedTexts(train, start.embedding, max_terms=settings.max_document_terms)

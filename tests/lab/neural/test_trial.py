@@ -101,9 +101,18 @@ def test_a_layer_on_the_grades_themselves_ranks_without_fault(
 ) -> None:
     grades = tuple(part.labels.astype(float) for part in scene.parts)
     noise = tuple(np.sin(np.arange(len(part.labels))) for part in scene.parts)
-    scores = layer_scores(scene, side_by_side(grades, noise), small_settings(folder))
+    features = side_by_side(grades, noise)
+    scores, share = layer_scores(scene, features, small_settings(folder), learnt=[1])
     best = scene.test.ndcg(scene.test.labels.astype(float))[10]
     assert scene.test.ndcg(scores)[10].tolist() == pytest.approx(best.tolist())
+    assert 0 <= share < 0.2  # nearly all of it is of the grades
+    assert layer_scores(scene, features, small_settings(folder), learnt=[0]).learnt_share > 0.8
+
+
+def test_shares_of_soft_kernels_are_told(figures: Figures) -> None:
+    assert figures[systems.SOFT_ALONE]["soft_share_of_order"] == 1.0
+    assert 0 <= float(figures[systems.T1]["soft_share_of_order"]) <= 1  # type: ignore[arg-type]
+    assert "soft_share_of_order" not in figures[systems.T1_ALONE]
 
 
 def test_closures_are_fixed_adaptive_and_merged(folder: Path) -> None:

@@ -39,7 +39,7 @@ def knrm_scores(scene: NeuralScene, settings: NeuralTrialSettings) -> Floats:
     if settings.train_vectors:
         ranker = _trained(model, scene, settings.knrm, settings.seed)
     learnt = soft_columns(1) if settings.train_vectors else ()
-    return layer_scores(scene, features_of(ranker, scene), settings, learnt=learnt)
+    return layer_scores(scene, features_of(ranker, scene), settings, learnt=learnt).scores
 
 
 def conv_knrm_scores(scene: NeuralScene, settings: NeuralTrialSettings) -> Floats:
@@ -49,7 +49,7 @@ def conv_knrm_scores(scene: NeuralScene, settings: NeuralTrialSettings) -> Float
     )
     ranker = _trained(model, scene, settings.convolutions, settings.seed)
     learnt = soft_columns(len(model.matches))
-    return layer_scores(scene, features_of(ranker, scene), settings, learnt=learnt)
+    return layer_scores(scene, features_of(ranker, scene), settings, learnt=learnt).scores
 
 
 def trained_star(scene: NeuralScene, settings: NeuralTrialSettings) -> NeuralRanker:

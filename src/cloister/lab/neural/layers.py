@@ -13,7 +13,7 @@ from cloister.lab.neural.trial_settings import NeuralTrialSettings
 from cloister.rank.kernel_pooling import N_KERNELS, N_SOFT
 from cloister.rank.layer_fitting import fit_layer
 
-__all__ = ["Features", "layer_scores", "side_by_side", "soft_columns"]
+__all__ = ["Features", "LayerScores", "layer_scores", "side_by_side", "soft_columns"]
 
 Floats = NDArray[np.float64]
 
@@ -24,6 +24,22 @@ class Features(NamedTuple):
     training: NDArray[Any]
     validation: NDArray[Any]
     test: NDArray[Any]
+
+
+class LayerScores(NamedTuple):
+    """Scores of the test candidates by a layer.
+
+    Parameters
+    ----------
+    scores
+        One a row.
+    learnt_share
+        How much of the order comes of learnt columns: the standard deviation of their part among
+        the candidates of a query, by the sum of both parts' deviations. 0: they change no order.
+    """
+
+    scores: Floats
+    learnt_share: float
 
 
 def side_by_side(*blocks: tuple[NDArray[Any], ...]) -> Features:
@@ -55,7 +71,7 @@ def layer_scores(
     settings: NeuralTrialSettings,
     *,
     learnt: Sequence[int] = (),
-) -> Floats:
+) -> LayerScores:
     """Fit a layer to the training queries, and return the scores of the test candidates.
 
     Parameters
@@ -75,4 +91,10 @@ def layer_scores(
         validation=scene.validation.data(features.validation),
         learnt=learnt,
     )
-    return layer.linear(features.test)
+    chosen = np.zeros(layer.n_features, np.bool_)
+    chosen[list(learnt)] = True
+    own, rest = (
+        scene.test.spread(features.test @ (layer.weights * part)) for part in (chosen, ~chosen)
+    )
+    share = own / (own + rest) if own + rest else 0.0
+    return LayerScores(layer.linear(features.test), share)

@@ -36,10 +36,24 @@ SOFT: Final = tuple(range(N_SOFT_FEATURES))  # columns of C-KNRM*/T; the tree si
 
 
 class Scored(NamedTuple):
-    """A system's scores of the test candidates, and what its map takes if it has one."""
+    """A system's scores of the test candidates.
+
+    Parameters
+    ----------
+    system
+        Its name.
+    scores
+        One a row.
+    soft_share
+        How much of them comes of soft kernels, where a layer says so; see
+        `cloister.lab.neural.layers.LayerScores`.
+    cost
+        What its map takes, if it has one.
+    """
 
     system: str
     scores: Floats
+    soft_share: float | None = None
     cost: MapCost | None = None
 
 
@@ -50,7 +64,7 @@ def kernel_systems(
     fitted = _fitted(scene, settings, SOFT_OF_STAR)
     yield fitted(systems.C_KNRM_STAR, soft.star_features())
     yield fitted(systems.C_KNRM_STAR_UNMASKED, SoftRows(scene, _unmasked(star)).star_features())
-    yield _fitted(scene, settings, ())(systems.SOFT_ALONE, soft.features(PLAIN))
+    yield _fitted(scene, settings, SOFT)(systems.SOFT_ALONE, soft.features(PLAIN))
 
 
 def private_systems(
@@ -141,7 +155,7 @@ def _fitted(
     scene: NeuralScene, settings: NeuralTrialSettings, learnt: Sequence[int]
 ) -> Callable[[str, Features], Scored]:
     def fit(system: str, features: Features) -> Scored:
-        return Scored(system, layer_scores(scene, features, settings, learnt=learnt))
+        return Scored(system, *layer_scores(scene, features, settings, learnt=learnt))
 
     return fit
 

@@ -103,6 +103,22 @@ class QueryRows:
         numbers = np.concatenate([np.empty(0, np.int64), *self.documents])
         return JudgedTexts(self.terms, documents, numbers, self.labels, self.offsets)
 
+    def spread(self, scores: NDArray[Any]) -> float:
+        """Return the standard deviation of scores within queries.
+
+        What differs between queries changes no order.
+
+        Examples
+        --------
+        >>> one = QueryCandidates(np.array([4, 2]), np.zeros(2, np.int8), np.zeros(2))
+        >>> rows = QueryRows((("cough",), ("rash",)), (one, one), np.array([[0, 1], [0, 1]]))
+        >>> rows.spread(np.array([5.0, 5.0, 9.0, 9.0])), rows.spread(np.array([0.0, 2.0, 8.0, 6.0]))
+        (0.0, 1.0)
+        """
+        parts = np.split(np.asarray(scores, np.float64), self.offsets[1:-1])
+        centred = [part - part.mean() for part in parts if len(part)]
+        return float(np.sqrt(np.mean(np.concatenate(centred) ** 2))) if centred else 0.0
+
     def ndcg(self, scores: NDArray[Any], *, seed: int = 0) -> dict[int, Floats]:
         """Return nDCG@1, 3 and 10 of each query.
 

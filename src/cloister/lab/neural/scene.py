@@ -66,9 +66,14 @@ def open_scene(settings: NeuralTrialSettings) -> NeuralScene:
         )
     fold = folds[settings.fold - 1]
     rng = stream(settings.seed, "neural", "queries", settings.fold)
+    tested = {collection.queries[query].terms for query in fold.test.tolist()}
+    training, validation = (
+        _trainable(part, collection, candidates, tested)
+        for part in (fold.training, fold.validation)
+    )
     drawn = (
-        _drawn(_trainable(fold.training, candidates), settings.n_training, rng),
-        _drawn(_trainable(fold.validation, candidates), settings.n_validation, rng),
+        _drawn(training, settings.n_training, rng),
+        _drawn(validation, settings.n_validation, rng),
         fold.test[: settings.n_test],
     )
     documents = [collection.texts.document(i) for i in range(collection.texts.n_documents)]
@@ -88,10 +93,18 @@ def _candidates(
 
 
 def _trainable(
-    queries: NDArray[np.int64], candidates: tuple[QueryCandidates, ...]
+    queries: NDArray[np.int64],
+    collection: RankingCollection,
+    candidates: tuple[QueryCandidates, ...],
+    tested: set[tuple[str, ...]],
 ) -> NDArray[np.int64]:
-    """Leave out queries with candidates of one grade only: they teach nothing."""
-    kept = [query for query in queries.tolist() if len(np.unique(candidates[query].grades)) > 1]
+    """Leave out queries that test too, and those of one grade only, which teach nothing."""
+    kept = [
+        query
+        for query in queries.tolist()
+        if collection.queries[query].terms not in tested
+        and len(np.unique(candidates[query].grades)) > 1
+    ]
     return np.array(kept, np.int64)
 
 

@@ -58,8 +58,8 @@ def measure(settings: NeuralTrialSettings, advance: Advance = silent) -> Figures
     """Train what is needed once, and return nDCG of every system on the test queries.
 
     Figures of a system: ``ndcg@1``, ``ndcg@3``, ``ndcg@10`` (means), ``queries@1`` and so on (one
-    number a test query, in the collection's order), and those of
-    :class:`cloister.lab.neural.map_cost.MapCost` where it has a closed map.
+    number a test query, in the collection's order); ``soft_share_of_order`` of a system with
+    C-KNRM*; and those of :class:`cloister.lab.neural.map_cost.MapCost` where it has a closed map.
     """
     names = systems_of(settings)
     figures: Figures = {}
@@ -101,6 +101,8 @@ def _figures(rows: QueryRows, one: Scored, seed: int) -> dict[str, float | list[
     for k, values in rows.ndcg(one.scores, seed=seed).items():
         figures[f"ndcg@{k}"] = float(values.mean())
         figures[f"queries@{k}"] = values.tolist()
+    if one.soft_share is not None:
+        figures["soft_share_of_order"] = one.soft_share
     if one.cost is not None:
         figures |= {name: float(value) for name, value in one.cost._asdict().items()}
     return figures

@@ -71,7 +71,12 @@ class NeuralTrialSettings(StudySettings):
     longest: int = Field(default=3, ge=2, le=3)
     train_vectors: bool = False
     convolutions: NeuralTraining = NeuralTraining(
-        learning_rate=3e-4, n_epochs=8, batch_pairs=32, max_document_terms=200
+        learning_rate=1e-4,
+        layer_rate=100,
+        n_epochs=6,
+        patience=2,
+        batch_pairs=32,
+        max_document_terms=200,
     )
     drmm: NeuralTraining = NeuralTraining(learning_rate=1e-2, n_epochs=15, max_document_terms=200)
     knrm: NeuralTraining = NeuralTraining(n_epochs=10, max_document_terms=200)

@@ -24,6 +24,7 @@ NAMES: Final = (
     "membership",
     "cs-f-ltr",
     "espresso",
+    "neural",
 )
 
 
