@@ -70,7 +70,7 @@ def train(
     data: Data,
     out: OutModel,
     vectors: Vectors = None,
-    trees: Trees = TreeKind.T1,
+    trees: Trees = TreeKind.T2,
     base: Base = 10.0,
     closures: Closures = ClosureKind.ADAPTIVE,
     threshold: Threshold = 0.3,
