@@ -8,6 +8,7 @@ import pytest
 
 import cloister
 from app.outcome import Outcome, Run
+from cloister.app.lazy_commands import COMMANDS, load_command
 
 
 @pytest.fixture
@@ -179,3 +180,29 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
     script = f'"{sys.executable}" -c "{code}" | true'
     done = subprocess.run(script, shell=True, capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_the_line_of_a_command_is_the_first_of_its_help(name: str) -> None:
+    command = load_command(name)
+    assert (command.help or "").strip().splitlines()[0] == COMMANDS[name].line
+    assert command.name == name
+
+
+def test_the_help_loads_no_command() -> None:
+    code = (
+        "import sys; from cloister.app import command_line; sys.argv = ['cloister', '--help']\n"
+        "try: command_line.main()\n"
+        "except SystemExit: pass\n"
+        "loaded = [m for m in sys.modules if m.startswith('cloister.app.')]\n"
+        "print(sorted(loaded))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == (
+        "['cloister.app.command_line', 'cloister.app.lazy_commands', 'cloister.app.output']"
+    )
+
+
+def test_a_mistyped_command_is_answered_with_the_one_meant(run: Run) -> None:
+    told = run("demos").err.splitlines()[0]
+    assert told == "wrong usage: No such command 'demos'. Did you mean 'demo'?"

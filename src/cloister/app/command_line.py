@@ -1,7 +1,7 @@
 """The command ``cloister``.
 
-Only what the command at hand needs is imported: each command's module is loaded when it is called,
-so that ``cloister --help`` answers at once.
+Only what the command at hand needs is imported: :mod:`cloister.app.lazy_commands` lists all of them
+and loads the module of the one that is called, so that ``cloister --help`` answers at once.
 """
 
 from __future__ import annotations
@@ -13,50 +13,19 @@ import click
 import typer
 
 import cloister
-from cloister.app import (
-    attack_command,
-    bench_command,
-    cloud_commands,
-    data_commands,
-    demo_command,
-    forget_command,
-    grant_commands,
-    ledger_commands,
-    pods_commands,
-    reproduce_command,
-    search_command,
-    silos_command,
-    simulate_command,
-    sketch_commands,
-    vectors_command,
-)
+from cloister.app.lazy_commands import LazyGroup
 from cloister.app.output import print_json
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="cloister",
+    cls=LazyGroup,
     help="Search and learning to rank over data that may not leave home.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-app.add_typer(data_commands.app, name="data")
-app.add_typer(ledger_commands.app, name="ledger")
-app.add_typer(attack_command.app, name="attack")
-app.add_typer(sketch_commands.app, name="sketch")
-app.add_typer(pods_commands.app, name="pods")
-app.add_typer(cloud_commands.app, name="cloud")
-app.add_typer(vectors_command.app, name="vectors")
-app.command("demo")(demo_command.demo)
-app.command("search")(search_command.search)
-app.command("grant")(grant_commands.grant)
-app.command("revoke")(grant_commands.revoke)
-app.command("simulate", cls=simulate_command.SimulateCommand)(simulate_command.simulate)
-app.command("silos")(silos_command.silos)
-app.command("forget")(forget_command.forget)
-app.command("reproduce")(reproduce_command.reproduce)
-app.command("bench")(bench_command.bench)
 
 
 def _show_version(wanted: bool) -> None:
