@@ -1,0 +1,271 @@
+"""A federation of sites, round by round, on any engine.
+
+A step announces the round with its ranker, gathers what sites have learnt, in the open or by secure
+aggregation, and writes the new ranker, the round and the ledger's record of its release in one
+transaction. A site's update is counted once or not at all: what was gathered before a crash is
+forgotten, the round begins again from the last ranker, and a site that answered already gives the
+same answer or joins a new session.
+
+The coordinator must be the only one with its database; of two, one gets a `Conflict` in each round.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import NamedTuple
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from cloister.core.errors import BudgetExceeded, SettingsError
+from cloister.federate.database_update_store import DatabaseUpdateStore, kept_in
+from cloister.federate.engines.agreement import FederationAgreement, SitePrivacy
+from cloister.federate.engines.engine import Engine
+from cloister.federate.engines.plain_round import gather_updates
+from cloister.federate.engines.round_log import LoggedRound, RoundLog
+from cloister.federate.engines.round_messages import RoundAnnouncement
+from cloister.federate.engines.secure_round import SecureRound
+from cloister.federate.engines.site_call import SiteId
+from cloister.federate.fedavg import averaged, checked
+from cloister.federate.local_training import RoundSums
+from cloister.federate.rules import make_rule
+from cloister.federate.tampering import Sent
+from cloister.federate.update_store import MemoryUpdateStore
+from cloister.privacy.identity import Directory
+from cloister.privacy.ledger.ledger import Ledger
+from cloister.privacy.secure_aggregation.errors import AggregationFailed
+from cloister.rank.ranker import Ranker
+from cloister.store.database import Database
+
+__all__ = ["SiteFederation", "SiteRound"]
+
+Floats = NDArray[np.float64]
+
+
+class SiteRound(NamedTuple):
+    """What became of a round.
+
+    Parameters
+    ----------
+    round_number
+        Which, from 0.
+    sites
+        Whose updates are in the new ranker.
+    silent
+        Sites that did not answer in time; they are called again in the next round.
+    faults
+        The kind of error of each site that refused, or was refused.
+    n_interactions
+        What the new ranker rests on; None where that is not revealed.
+    """
+
+    round_number: int
+    sites: tuple[SiteId, ...]
+    silent: tuple[SiteId, ...]
+    faults: dict[SiteId, str]
+    n_interactions: int | None
+
+
+class _Gathered(NamedTuple):
+    """The next ranker, what became of the round, and single updates where they were seen."""
+
+    model: Floats
+    done: SiteRound
+    sent: Sent | None = None
+
+
+class SiteFederation:
+    """The coordinator's side of a training among sites.
+
+    Parameters
+    ----------
+    engine
+        Carries calls to sites.
+    database
+        Rounds, rankers and the ledger; a training that is in it goes on where it stood.
+    agreement
+        What was agreed on with all sites.
+    first
+        The ranker that a new training begins with; untrained unless given.
+    directory
+        With secure aggregation: the public signing keys of all sites.
+    kept_updates
+        Where sites' updates are kept for unlearning, in the same database; not with secure
+        aggregation, where no update is seen.
+    timeout_s
+        How long a call to sites waits.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from cloister.data.clicks import click_model
+    >>> from cloister.data.partitions import iid
+    >>> from cloister.data.source import load_fold
+    >>> from cloister.federate.engines.in_process import InProcessEngine
+    >>> from cloister.federate.engines.local_trainer import PopulationTrainer
+    >>> from cloister.federate.engines.site import Site
+    >>> from cloister.federate.population import Population
+    >>> from cloister.rank.ranker import RankerSettings
+    >>> train = load_fold("world:features?queries=20&documents=9&features=4").train
+    >>> users = Population(iid(train, 10), click_model("perfect", 5))
+    >>> agreed = FederationAgreement(
+    ...     name="pilot", ranker=RankerSettings(n_features=4), simulated=True)
+    >>> with (
+    ...     TemporaryDirectory() as folder,
+    ...     Database.open(Path(folder, "site.db")) as site_state,
+    ...     Database.open(Path(folder, "coordinator.db")) as state,
+    ... ):
+    ...     trainer = PopulationTrainer(users, agreed, seed=1)
+    ...     engine = InProcessEngine({SiteId("clinic-a"): Site(
+    ...         SiteId("clinic-a"), agreed, trainer, site_state)})
+    ...     federation = SiteFederation(engine, state, agreed)
+    ...     federation.step()
+    SiteRound(round_number=0, sites=('clinic-a',), silent=(), faults={}, n_interactions=40)
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        database: Database,
+        agreement: FederationAgreement,
+        *,
+        first: Ranker | None = None,
+        directory: Directory | None = None,
+        kept_updates: DatabaseUpdateStore | None = None,
+        timeout_s: float = 60.0,
+    ) -> None:
+        if agreement.secure_aggregation and directory is None:
+            raise SettingsError("secure aggregation needs the sites' keys", where="directory")
+        if kept_updates is not None and (
+            agreement.secure_aggregation or kept_updates.database is not database
+        ):
+            raise SettingsError(
+                "updates are kept in the federation's own database, and where they are seen",
+                where="kept_updates",
+            )
+        self._kept = kept_updates
+        self._engine = engine
+        self._agreement = agreement
+        self._directory = directory or Directory()
+        self._timeout_s = timeout_s
+        self._rule = make_rule(agreement.rule, n_attackers=agreement.n_attackers)
+        self._log = RoundLog(database, agreement.name)
+        start = first or Ranker.initial(agreement.ranker)
+        if start.settings != agreement.ranker:
+            raise SettingsError("another ranker was agreed on", where="first")
+        self._log.begin(agreement.digest(), start.parameters.astype(np.float64))
+
+    @property
+    def ledger(self) -> Ledger:
+        """The coordinator's ledger: what readers of rankers got."""
+        return self._log.ledger
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds done so far."""
+        return self._log.last().n_rounds
+
+    @property
+    def model(self) -> Floats:
+        """The parameters of the last round's ranker, in double precision."""
+        return self._log.last().model
+
+    @property
+    def ranker(self) -> Ranker:
+        """The last round's ranker."""
+        return Ranker(self._agreement.ranker, self.model.astype(np.float32))
+
+    def step(self) -> SiteRound:
+        """Train for one round.
+
+        A round with too few sites raises and changes nothing here; the next step begins it again.
+        What sites released in it stays on their own ledgers.
+        """
+        last = self._log.last()
+        privacy = self._agreement.privacy
+        if privacy is not None and last.n_rounds >= privacy.n_rounds:
+            raise BudgetExceeded(
+                f"the noise was chosen for {privacy.n_rounds} rounds",
+                where="n_rounds",
+                remedy="agree on a new training with more rounds",
+            )
+        secure = self._agreement.secure_aggregation
+        model, done, sent = self._secure_round(last) if secure else self._plain_round(last)
+
+        def keep(connection: sa.Connection) -> None:
+            if self._kept is not None and sent is not None:
+                _keep_in(connection, self._kept, sent)
+
+        self._log.commit(last, model, done.sites, self._agreement.release(), also=keep)
+        return done
+
+    def _announcement(self, last: LoggedRound) -> RoundAnnouncement:
+        """Return what all sites are told: the same again where a plain round begins again."""
+        agreed = self._agreement
+        return RoundAnnouncement(
+            agreed.name, agreed.digest(), last.n_rounds, 0, last.sites, (), "", last.model
+        )
+
+    def _plain_round(self, last: LoggedRound) -> _Gathered:
+        """Gather sites' mean updates in the open, and add them up by the rule."""
+        came = gather_updates(self._engine, self._announcement(last), timeout_s=self._timeout_s)
+        if len(came.sites) < self._agreement.min_sites:
+            raise AggregationFailed(
+                f"{len(came.sites)} sites answered; {self._agreement.min_sites} are needed",
+                where=f"round {last.n_rounds}",
+                remedy="step again when more sites answer",
+            )
+        known = self._log.site_numbers(self._engine.sites())
+        numbers = np.array([known[site] for site in came.sites], np.int64)
+        chosen = self._rule.aggregate(
+            came.differences, numbers, n_interactions=came.n_interactions, round=last.n_rounds
+        )
+        used = tuple(site for site, was in zip(came.sites, chosen.used, strict=True) if was)
+        n = int(came.n_interactions[chosen.used].sum())
+        done = SiteRound(last.n_rounds, used, came.silent, came.faults, n)
+        sent = Sent(came.differences, numbers, last.model, last.n_rounds)
+        return _Gathered(checked(last.model + chosen.update), done, sent)
+
+    def _secure_round(self, last: LoggedRound) -> _Gathered:
+        """Gather the sum over sites by secure aggregation, in a session of its own."""
+        agreed = self._agreement
+        members = [site for site in self._engine.sites() if site in self._directory]
+        session = agreed.session(secrets.token_hex(32), members)
+        told = self._announcement(last)._replace(
+            attempt=self._log.new_attempt(last.n_rounds),
+            members=session.members,
+            session_id=session.session_id,
+        )
+        gathering = SecureRound(self._engine, session, self._directory, timeout_s=self._timeout_s)
+        found = gathering.run(told)
+        sites = tuple(SiteId(name) for name in found.client_ids)
+        faults = gathering.faults | {SiteId(name): "AggregationFailed" for name in found.liars}
+        done = SiteRound(last.n_rounds, sites, tuple(gathering.silent), faults, None)
+        if agreed.privacy is not None:
+            model = self._private_model(last.model, found.total, len(sites), agreed.privacy)
+            return _Gathered(model, done)
+        total = agreed.fixed_point.decode(found.total, n_clients=len(sites))
+        sums = RoundSums(total[None, :-1], total[-1:], 0.0, 0.0, 0.0)
+        model = averaged(last.model[None], sums)[0]
+        return _Gathered(model, done._replace(n_interactions=round(total[-1])))
+
+    def _private_model(
+        self, model: Floats, total: NDArray[np.uint64], n_sites: int, privacy: SitePrivacy
+    ) -> Floats:
+        """Move the ranker by the noisy sum over the number of users that was expected."""
+        protection = self._agreement.protection
+        if protection is None:
+            raise SettingsError("privacy was agreed on without a protection", where="agreement")
+        counts = protection.fixed_point.decode_counts(total, n_clients=n_sites)
+        n_expected = privacy.n_users * self._agreement.sampling_rate
+        return checked(model + privacy.server_rate * protection.decoded(counts) / n_expected)
+
+
+def _keep_in(connection: sa.Connection, store: DatabaseUpdateStore, sent: Sent) -> None:
+    """Keep a round's updates inside the transaction that writes the round."""
+    new = MemoryUpdateStore(keep_every=store.keep_every, keep=store.keep)
+    new.observe(sent)
+    if kept := new.kept_rounds():
+        store.replace_in(connection, [*kept_in(connection), *kept])

@@ -1,0 +1,67 @@
+"""What a site does to its users' updates before their sum leaves: clip each, sum, add noise.
+
+Each user's update is clipped and cut to whole steps on its own, and then added: one user more or
+less changes the sum by one clipped update, exactly. The noise is the site's share of what the sum
+over all sites carries; alone it hides little.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from cloister.core.errors import DataError
+from cloister.federate.protected_update import WIDEST_SHARE, UpdateProtection
+from cloister.privacy.clipping import clipped
+from cloister.privacy.mechanisms.noise_source import NoiseSource
+from cloister.privacy.secure_aggregation.fixed_point import FixedPoint
+
+__all__ = ["SiteSumProtection"]
+
+
+class SiteSumProtection(UpdateProtection):
+    """What the sites of one sum agree on; survivors and colluders are sites here.
+
+    Parameters
+    ----------
+    most_users
+        Users of one site that a sum may hold at most.
+
+    Examples
+    --------
+    >>> from cloister.privacy.mechanisms.simulated_noise import SimulatedNoise
+    >>> agreed = SiteSumProtection(
+    ...     clip_norm=0.5, sigma=0.02, min_survivors=2, n_values=2, most_users=10)
+    >>> source = SimulatedNoise(np.random.default_rng(1))
+    >>> users = np.array([[3.0, 4.0], [0.3, 0.0]], np.float32)
+    >>> sums = [agreed.protected_sum(users, source) for _ in range(2)]
+    >>> agreed.decoded(np.sum(sums, axis=0)).round(1)  # twice (0.3 + 0.3, 0.4), and noise
+    array([1.2, 0.8])
+    """
+
+    most_users: int = Field(ge=1)
+
+    @property
+    def fixed_point(self) -> FixedPoint:
+        """The range of what one site sends, in whole steps."""
+        largest = self.most_users * math.ldexp(self.clip_norm, self.scale_bits)
+        return FixedPoint(bound=largest + WIDEST_SHARE * self.shares.share_sigma, scale_bits=0)
+
+    def protected_sum(self, updates: NDArray[np.float32], source: NoiseSource) -> NDArray[np.int64]:
+        """Return what one site hands to secure aggregation, from a row a user."""
+        if updates.ndim != 2 or updates.shape[1] != self.n_values:
+            raise DataError(f"updates are users x {self.n_values} numbers", where="updates")
+        if len(updates) > self.most_users:
+            raise DataError(
+                f"{len(updates)} users take part, and {self.most_users} were agreed on",
+                where="updates",
+                remedy="let fewer users take part, or agree on more",
+            )
+        total = self.shares.draw_share(self.n_values, source)
+        for update in updates:
+            short = clipped(update, self.clip_norm).astype(np.float64)
+            total += np.trunc(np.ldexp(short, self.scale_bits)).astype(np.int64)
+        return total

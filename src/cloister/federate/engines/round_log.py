@@ -1,0 +1,203 @@
+"""What a coordinator keeps: every round's ranker, who is in it, and the attempts that were begun.
+
+A round, its ranker and the ledger's record of the release are one transaction. A coordinator that
+is killed goes on from its last round; what it had gathered since is not counted, and is gathered
+again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from cloister.core.errors import Conflict, Damaged, DataError
+from cloister.federate.engines.round_messages import model_bytes, read_model
+from cloister.privacy.ledger.ledger import Ledger
+from cloister.privacy.ledger.outbox import note_delivery
+from cloister.privacy.release import Release
+from cloister.store.database import Database
+from cloister.store.keyed_state import KeyedState
+from cloister.store.migrations import Migration, Schema
+
+if TYPE_CHECKING:
+    from alembic.operations import Operations
+
+__all__ = ["LoggedRound", "RoundLog"]
+
+READERS: Final = "readers"
+_NAME: Final = "cloister_federation_round"
+_ROWS: Final = sa.table(
+    _NAME,
+    sa.column("training", sa.Text),
+    sa.column("n_rounds", sa.BigInteger),
+    sa.column("model", sa.LargeBinary),
+    sa.column("sites", sa.Text),  # JSON: whose updates it rests on
+    sa.column("entry", sa.BigInteger),  # of the ledger; 0 for the ranker that training began with
+)
+_TRAININGS: Final = KeyedState("federation-trainings")  # by name: the agreement's digest
+_NUMBERS: Final = KeyedState("federation-sites")  # by name: the number of each site
+_ATTEMPTS: Final = KeyedState("federation-attempts")  # by name: round and attempts begun
+
+
+def _create_table(operations: Operations) -> None:
+    operations.create_table(
+        _NAME,
+        sa.Column("training", sa.Text, primary_key=True),
+        sa.Column("n_rounds", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("model", sa.LargeBinary, nullable=False),
+        sa.Column("sites", sa.Text, nullable=False),
+        sa.Column("entry", sa.BigInteger, nullable=False),
+    )
+
+
+class LoggedRound(NamedTuple):
+    """The state of a training after so many rounds.
+
+    Parameters
+    ----------
+    n_rounds
+        Rounds done.
+    model
+        The ranker's parameters.
+    sites
+        Whose updates the last of them rests on.
+    entry
+        The ledger's entry of its release; 0 before the first round.
+    """
+
+    n_rounds: int
+    model: NDArray[np.float64]
+    sites: tuple[str, ...]
+    entry: int
+
+
+class RoundLog:
+    """The rounds of one training, in a database beside the coordinator's ledger.
+
+    Parameters
+    ----------
+    database
+        Where.
+    training
+        The training's name, and the party whose releases the ledger counts.
+    """
+
+    schema: ClassVar[Schema] = Schema(
+        "federation-rounds", (Migration(1, "create the table", _create_table),)
+    )
+
+    def __init__(self, database: Database, training: str) -> None:
+        self._database = database
+        self._training = training
+        self.ledger = Ledger(database)
+        database.migrate(KeyedState.schema)
+        database.migrate(self.schema)
+
+    def begin(self, agreed: str, model: NDArray[np.float64]) -> None:
+        """Begin a training, or go on with it if the agreement is the same."""
+
+        def work(connection: sa.Connection) -> None:
+            known = _TRAININGS.get(connection, self._training)
+            if known is None:
+                _TRAININGS.put(connection, self._training, agreed, expected_version=0)
+                self._insert(connection, LoggedRound(0, model, (), 0))
+            elif known.value != agreed:
+                raise Conflict(
+                    "this training was begun by another agreement",
+                    where=self._training,
+                    remedy="go on with that one, or give the new training another name",
+                )
+
+        self._database.run(work)
+
+    def last(self) -> LoggedRound:
+        """Return where the training stands."""
+        return self._database.run(self._last_in, read_only=True)
+
+    def new_attempt(self, round_number: int) -> int:
+        """Return the number of a new attempt at a round, written down before anybody is told."""
+
+        def work(connection: sa.Connection) -> int:
+            known = _ATTEMPTS.get(connection, self._training)
+            same = known is not None and known.value["round"] == round_number
+            attempt = known.value["attempt"] + 1 if known is not None and same else 0
+            value = {"round": round_number, "attempt": attempt}
+            _ATTEMPTS.put(connection, self._training, value)
+            return attempt
+
+        return self._database.run(work)
+
+    def site_numbers(self, sites: Iterable[str]) -> dict[str, int]:
+        """Return the number of each site, which it keeps for the whole training."""
+
+        def work(connection: sa.Connection) -> dict[str, int]:
+            known = _NUMBERS.get(connection, self._training)
+            numbers: dict[str, int] = {} if known is None else dict(known.value)
+            new = [site for site in sorted(sites) if site not in numbers]
+            numbers |= {site: len(numbers) + i for i, site in enumerate(new)}
+            if new:
+                _NUMBERS.put(connection, self._training, numbers)
+            return numbers
+
+        return self._database.run(work)
+
+    def commit(
+        self,
+        before: LoggedRound,
+        model: NDArray[np.float64],
+        sites: tuple[str, ...],
+        release: Release,
+        *,
+        also: Callable[[sa.Connection], None] = lambda connection: None,
+    ) -> LoggedRound:
+        """Write a round down with its release; `Conflict` if somebody else did so meanwhile.
+
+        What ``also`` writes is in the same transaction.
+        """
+
+        def work(connection: sa.Connection) -> LoggedRound:
+            receipt = self.ledger.release_in(
+                connection,
+                release,
+                model_bytes(model),
+                party_id=self._training,
+                recipient=READERS,
+                purpose=f"round {before.n_rounds}",
+            )
+            if self._last_in(connection).n_rounds != before.n_rounds:
+                raise Conflict("this round is done already", where=self._training)
+            if before.entry:  # the sites that answered have the ranker that they began from
+                now = datetime.now(UTC).isoformat(timespec="microseconds")
+                note_delivery(connection, before.entry, now)
+            done = LoggedRound(before.n_rounds + 1, model, sites, receipt.number)
+            self._insert(connection, done)
+            also(connection)
+            return done
+
+        return self._database.run(work)
+
+    def _insert(self, connection: sa.Connection, state: LoggedRound) -> None:
+        row: dict[str, Any] = {
+            "training": self._training,
+            "n_rounds": state.n_rounds,
+            "model": model_bytes(state.model),
+            "sites": json.dumps(state.sites),
+            "entry": state.entry,
+        }
+        connection.execute(_ROWS.insert(), row)
+
+    def _last_in(self, connection: sa.Connection) -> LoggedRound:
+        query = sa.select(_ROWS.c.n_rounds, _ROWS.c.model, _ROWS.c.sites, _ROWS.c.entry)
+        mine = query.where(_ROWS.c.training == self._training)
+        row = connection.execute(mine.order_by(_ROWS.c.n_rounds.desc()).limit(1)).one()
+        try:
+            model = read_model(row.model)
+        except DataError as error:
+            raise Damaged(error.what, where=f"{self._training}, round {row.n_rounds}") from None
+        return LoggedRound(row.n_rounds, model, tuple(json.loads(row.sites)), row.entry)

@@ -1,0 +1,126 @@
+"""What a coordinator tells sites when a round begins, and what a site sends in the open."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cloister.core.errors import DataError
+from cloister.federate.engines.site_call import reading_message
+from cloister.privacy.secure_aggregation.wire import MessageReader, MessageWriter
+
+__all__ = ["RoundAnnouncement", "SiteUpdate", "model_bytes", "read_model"]
+
+_ANNOUNCEMENT: Final = b"CRA1"
+_UPDATE: Final = b"CSU1"
+_MOST_SITES: Final = 100_000
+
+Floats = NDArray[np.float64]
+
+
+class RoundAnnouncement(NamedTuple):
+    """A round begins: with this ranker, among these sites.
+
+    Parameters
+    ----------
+    training
+        The name of the training.
+    agreed
+        Digest of the agreement by which the coordinator runs it.
+    round_number
+        Which round, from 0.
+    attempt
+        How often the round was begun before; only secure aggregation needs to begin it again.
+    counted
+        The sites whose updates are in the ranker of the last round.
+    members
+        With secure aggregation: who may take part; else nobody.
+    session_id
+        With secure aggregation: 64 hexadecimal digits that were never used before; else empty.
+    model
+        The ranker's parameters.
+    """
+
+    training: str
+    agreed: str
+    round_number: int
+    attempt: int
+    counted: tuple[str, ...]
+    members: tuple[str, ...]
+    session_id: str
+    model: Floats
+
+    def to_bytes(self) -> bytes:
+        """Return the announcement as bytes."""
+        writer = MessageWriter().raw(_ANNOUNCEMENT)
+        for text in (self.training, self.agreed, self.session_id):
+            writer.sized(text.encode())
+        writer.number(self.round_number).number(self.attempt)
+        for names in (self.counted, self.members):
+            writer.number(len(names))
+            for name in names:
+                writer.sized(name.encode())
+        return writer.sized(model_bytes(self.model)).done()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """Read an announcement; raise `DataError` at anything else."""
+        with reading_message("announcement of a round", content, _ANNOUNCEMENT) as reader:
+            training, agreed, session_id = reader.text(), reader.text(), reader.text()
+            round_number, attempt = reader.number(), reader.number()
+            counted, members = _names(reader), _names(reader)
+            model = read_model(reader.sized())
+            return cls(training, agreed, round_number, attempt, counted, members, session_id, model)
+
+
+class SiteUpdate(NamedTuple):
+    """What a site's users have learnt together, in the open.
+
+    Parameters
+    ----------
+    n_interactions
+        What it rests on.
+    difference
+        The mean of users' differences from the round's ranker, weighted by interactions.
+    """
+
+    n_interactions: int
+    difference: Floats
+
+    def to_bytes(self) -> bytes:
+        """Return the update as bytes."""
+        writer = MessageWriter().raw(_UPDATE).number(self.n_interactions)
+        return writer.sized(model_bytes(self.difference)).done()
+
+    @classmethod
+    def from_bytes(cls, content: bytes, *, n_parameters: int) -> Self:
+        """Read an update of so many parameters; raise `DataError` at anything else."""
+        with reading_message("update of a site", content, _UPDATE) as reader:
+            n_interactions, difference = reader.number(), read_model(reader.sized())
+            if len(difference) != n_parameters:
+                raise DataError(f"not {n_parameters} parameters")
+            return cls(n_interactions, difference)
+
+
+def model_bytes(model: Floats) -> bytes:
+    """Return parameters as bytes: doubles, little-endian."""
+    return model.astype("<f8").tobytes()
+
+
+def read_model(content: bytes) -> Floats:
+    """Return parameters from bytes; all of them are finite."""
+    if len(content) % 8:
+        raise DataError("a parameter has 8 bytes")
+    model = np.frombuffer(content, "<f8").astype(np.float64)
+    if not np.isfinite(model).all():
+        raise DataError("a parameter is not finite")
+    return model
+
+
+def _names(reader: MessageReader) -> tuple[str, ...]:
+    n_names = reader.number()
+    if n_names > _MOST_SITES:
+        raise DataError(f"more than {_MOST_SITES} sites")
+    return tuple(reader.text() for _ in range(n_names))

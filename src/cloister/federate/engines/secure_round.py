@@ -1,0 +1,127 @@
+"""The coordinator's side of a round with secure aggregation: one call a stage to every site left.
+
+A site that is silent at a stage, refuses, or sends what cannot be right has dropped out, and is not
+called again in this session. Too few sites left end it with `AggregationFailed`, and no sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from cloister.core.errors import CloisterError
+from cloister.federate.engines.engine import Engine, ask_sites
+from cloister.federate.engines.round_messages import RoundAnnouncement
+from cloister.federate.engines.site_call import SiteId, SiteMethod
+from cloister.privacy.identity import Directory
+from cloister.privacy.secure_aggregation.errors import AggregationFailed
+from cloister.privacy.secure_aggregation.messages import (
+    AdvertisedKeys,
+    MaskedInput,
+    RevealedShares,
+    Roster,
+    SharedKeys,
+    SurvivorSignature,
+)
+from cloister.privacy.secure_aggregation.server import Aggregate, AggregationServer
+from cloister.privacy.secure_aggregation.session import Session
+
+__all__ = ["SecureRound"]
+
+
+class SecureRound:
+    """One session, from its announcement to the sum.
+
+    Parameters
+    ----------
+    engine
+        Carries the calls.
+    session
+        The session's parameters.
+    directory
+        The public signing keys of all sites.
+    timeout_s
+        How long a stage waits.
+    """
+
+    def __init__(
+        self, engine: Engine, session: Session, directory: Directory, *, timeout_s: float
+    ) -> None:
+        self._engine = engine
+        self._session = session
+        self._server = AggregationServer(session, directory)
+        self._timeout_s = timeout_s
+        self._round = 0
+        self._places: dict[SiteId, int] = {}
+        self.silent: list[SiteId] = []
+        self.faults: dict[SiteId, str] = {}
+
+    def run(self, told: RoundAnnouncement) -> Aggregate:
+        """Run all stages; return the sum over the sites that survived."""
+        server = self._server
+        self._round = told.round_number
+        announcement = told.to_bytes()
+        members = {SiteId(name): announcement for name in self._session.members}
+        self._stage(SiteMethod.ADVERTISE_KEYS, members, self._take_keys)
+        roster = server.close_keys()
+        self._places = {SiteId(entry.client_id): i for i, entry in enumerate(roster.entries)}
+        self._stage(SiteMethod.SHARE_KEYS, self._to_all(roster), self._take_shares)
+        delivered = {SiteId(s): m.to_bytes() for s, m in server.close_shares().items()}
+        sent = self._stage(SiteMethod.MASK_INPUT, delivered, self._take_input)
+        survivors = server.close_inputs().to_bytes()
+        self._stage(SiteMethod.SIGN_SURVIVORS, dict.fromkeys(sent, survivors), self._take_signature)
+        signed = {SiteId(s): m.to_bytes() for s, m in server.close_signatures().items()}
+        self._stage(SiteMethod.REVEAL_SHARES, signed, self._take_revealed)
+        return server.close()
+
+    def _stage(
+        self,
+        method: SiteMethod,
+        payloads: Mapping[SiteId, bytes],
+        take: Callable[[SiteId, bytes], None],
+    ) -> list[SiteId]:
+        """Call sites and take their answers; return those whose answers were right."""
+        heard = ask_sites(self._engine, method, self._round, payloads, timeout_s=self._timeout_s)
+        self.silent += heard.silent
+        self.faults |= heard.faults
+        right = []
+        for site, answer in heard.answers.items():
+            try:
+                take(site, answer)
+                right.append(site)
+            except CloisterError as error:
+                self.faults[site] = type(error).__name__
+        return right
+
+    def _to_all(self, roster: Roster) -> dict[SiteId, bytes]:
+        return dict.fromkeys(self._places, roster.to_bytes())
+
+    def _take_keys(self, site: SiteId, answer: bytes) -> None:
+        keys = AdvertisedKeys.from_bytes(answer)
+        if keys.client_id != site:
+            raise AggregationFailed("keys of somebody else", where=site)
+        self._server.add_keys(keys)
+
+    def _take_shares(self, site: SiteId, answer: bytes) -> None:
+        shares = SharedKeys.from_bytes(answer)
+        self._check_sender(site, shares.sender)
+        self._server.add_shares(shares)
+
+    def _take_input(self, site: SiteId, answer: bytes) -> None:
+        masked = MaskedInput.from_bytes(answer)
+        self._check_sender(site, masked.sender)
+        self._server.add_input(masked)
+
+    def _take_signature(self, site: SiteId, answer: bytes) -> None:
+        signature = SurvivorSignature.from_bytes(answer)
+        self._check_sender(site, signature.sender)
+        self._server.add_signature(signature)
+
+    def _take_revealed(self, site: SiteId, answer: bytes) -> None:
+        revealed = RevealedShares.from_bytes(answer)
+        self._check_sender(site, revealed.sender)
+        self._server.add_revealed(revealed)
+
+    def _check_sender(self, site: SiteId, sender: int) -> None:
+        """See that a message without a signature is of the site that the engine names."""
+        if self._places.get(site) != sender:
+            raise AggregationFailed("a message in somebody else's name", where=site)

@@ -1,0 +1,253 @@
+"""A site of a federation: many users next to their data, and the site's side of every round.
+
+The same call again gives the same answer, also after a restart. Masks of secure aggregation are
+kept in memory alone: a site that is started again in the middle of a session takes no further part
+in it, and comes back with the next one.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cloister.core.errors import CloisterError, Conflict, DataError, SettingsError
+from cloister.federate.engines.agreement import FederationAgreement
+from cloister.federate.engines.local_trainer import LocalTrainer, SiteLesson
+from cloister.federate.engines.round_messages import RoundAnnouncement, SiteUpdate
+from cloister.federate.engines.site_call import (
+    NO_CALL,
+    SiteCall,
+    SiteId,
+    SiteMethod,
+    SiteReply,
+    call_id_of,
+)
+from cloister.federate.engines.site_memory import SiteAnswer, SiteMemory
+from cloister.privacy.identity import Directory, SigningIdentity
+from cloister.privacy.ledger.ledger import Ledger
+from cloister.privacy.mechanisms.noise_source import NoiseSource
+from cloister.privacy.secure_aggregation.client import AggregationClient
+from cloister.privacy.secure_aggregation.errors import AggregationFailed
+from cloister.privacy.secure_aggregation.messages import (
+    DeliveredShares,
+    Roster,
+    SurvivorSet,
+    SurvivorSignatures,
+)
+from cloister.store.database import Database
+
+__all__ = ["Site", "SiteKeys"]
+
+_log: Final = logging.getLogger(__name__)
+
+
+class SiteKeys(NamedTuple):
+    """What a site needs for secure aggregation.
+
+    Parameters
+    ----------
+    identity
+        Its signing key.
+    directory
+        The public signing keys of all sites, from somebody whom it trusts.
+    source
+        Of its share of the noise; only where privacy was agreed on.
+    """
+
+    identity: SigningIdentity
+    directory: Directory
+    source: NoiseSource | None = None
+
+
+class _Open(NamedTuple):
+    """The session under way."""
+
+    told: RoundAnnouncement
+    client: AggregationClient
+
+
+class Site:
+    """One site's side of a training. Threads may share it; calls take turns.
+
+    It trusts the transport to let nobody but the coordinator call. Against a coordinator that
+    lies: it trains by its own agreement, takes part in a session once, begins no attempt that is
+    not newer than all before, and records each release before it leaves, or refuses it.
+
+    Parameters
+    ----------
+    site_id
+        Its name.
+    agreement
+        Its own copy of what was agreed on.
+    trainer
+        Its users.
+    database
+        Its memory and its ledger.
+    keys
+        For secure aggregation.
+    """
+
+    def __init__(
+        self,
+        site_id: SiteId,
+        agreement: FederationAgreement,
+        trainer: LocalTrainer,
+        database: Database,
+        *,
+        keys: SiteKeys | None = None,
+    ) -> None:
+        _check_setup(agreement, trainer, keys)
+        self.site_id = site_id
+        self._agreement = agreement
+        self._trainer = trainer
+        most = None if agreement.privacy is None else agreement.privacy.n_rounds
+        self._memory = SiteMemory(database, site_id, most_releases=most)
+        self._keys = keys
+        self._open: _Open | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def ledger(self) -> Ledger:
+        """The site's ledger: what the coordinator got."""
+        return self._memory.ledger
+
+    def answer(self, content: bytes) -> bytes:
+        """Answer a call as an engine brings it; what goes wrong becomes a fault, and is logged."""
+        try:
+            call = SiteCall.from_bytes(content)
+        except CloisterError as error:
+            _log.warning("%s: a call was refused: %s", self.site_id, error)
+            return SiteReply(NO_CALL, b"", type(error).__name__).to_bytes()
+        call_id = call_id_of(call)
+        try:
+            return SiteReply(call_id, self.handle(call)).to_bytes()
+        except CloisterError as error:
+            _log.warning("%s: %s was refused: %s", self.site_id, call.method, error)
+            return SiteReply(call_id, b"", type(error).__name__).to_bytes()
+        except Exception:
+            _log.exception("%s: %s failed", self.site_id, call.method)
+            return SiteReply(call_id, b"", "InternalError").to_bytes()
+
+    def handle(self, call: SiteCall) -> bytes:
+        """Answer a call, or raise; an equal call gets the answer that it got before."""
+        with self._lock:
+            call_id = call_id_of(call)
+            given = self._memory.answer_to(call_id)
+            if given is not None:
+                return given
+            if call.method is SiteMethod.TRAIN:
+                return self._train(call, call_id)
+            if call.method is SiteMethod.ADVERTISE_KEYS:
+                return self._advertise_keys(call, call_id)
+            return self._next_stage(call, call_id)
+
+    def _train(self, call: SiteCall, call_id: bytes) -> bytes:
+        told = self._announced(call, secure=False)
+        lesson = self._lesson(told)
+        mean = lesson.weighted / max(1, lesson.n_interactions)
+        content = SiteUpdate(lesson.n_interactions, mean).to_bytes()
+        return self._memory.begin(told, SiteAnswer(call_id, content, self._agreement.release()))
+
+    def _advertise_keys(self, call: SiteCall, call_id: bytes) -> bytes:
+        """Join a session: that it was begun is on disk before keys leave."""
+        told = self._announced(call, secure=True)
+        keys = self._required_keys()
+        session = self._agreement.session(told.session_id, told.members)
+        self._open = None
+        client = AggregationClient(session, self.site_id, keys.identity, keys.directory)
+        content = client.advertise_keys().to_bytes()
+        answer = self._memory.begin(told, SiteAnswer(call_id, content))
+        self._open = _Open(told, client)
+        return answer
+
+    def _next_stage(self, call: SiteCall, call_id: bytes) -> bytes:
+        """Go on with the session under way; the client refuses what is out of order."""
+        if self._open is None or self._open.told.round_number != call.round_number:
+            raise AggregationFailed(
+                "no such session is under way here: it is over, or this site was started again",
+                where=self.site_id,
+            )
+        told, client = self._open
+        content, release = b"", None
+        match call.method:
+            case SiteMethod.SHARE_KEYS:
+                content = client.share_keys(Roster.from_bytes(call.payload)).to_bytes()
+            case SiteMethod.MASK_INPUT:
+                client.receive_shares(DeliveredShares.from_bytes(call.payload))
+                content = client.mask_input(self._vector(told)).to_bytes()
+                release = self._agreement.release()
+            case SiteMethod.SIGN_SURVIVORS:
+                content = client.sign_survivors(SurvivorSet.from_bytes(call.payload)).to_bytes()
+            case _:
+                signed = SurvivorSignatures.from_bytes(call.payload)
+                content = client.reveal_shares(signed).to_bytes()
+        return self._kept(told, SiteAnswer(call_id, content, release))
+
+    def _kept(self, told: RoundAnnouncement, answer: SiteAnswer) -> bytes:
+        try:
+            return self._memory.go_on(told, answer)
+        except BaseException:
+            self._open = None  # the client went on without its answer: its part is over
+            raise
+
+    def _vector(self, told: RoundAnnouncement) -> NDArray[np.generic]:
+        """Train, and return what secure aggregation adds up."""
+        lesson = self._lesson(told)
+        protection = self._agreement.protection
+        if protection is None:
+            return np.append(lesson.weighted, float(lesson.n_interactions))
+        source = self._required_keys().source
+        if source is None:
+            raise SettingsError("a share of noise needs a source", where="SiteKeys.source")
+        return protection.protected_sum(lesson.updates, source)
+
+    def _lesson(self, told: RoundAnnouncement) -> SiteLesson:
+        return self._trainer.train(told.model, round=told.round_number, attempt=told.attempt)
+
+    def _announced(self, call: SiteCall, *, secure: bool) -> RoundAnnouncement:
+        """Read an announcement, and check it against what was agreed on."""
+        told = RoundAnnouncement.from_bytes(call.payload)
+        agreed = self._agreement
+        if (told.training, told.agreed) != (agreed.name, agreed.digest()):
+            raise Conflict(
+                "the coordinator runs by another agreement",
+                where=self.site_id,
+                remedy="give the coordinator and all sites the same agreement",
+            )
+        if secure != agreed.secure_aggregation:
+            raise AggregationFailed("not what was agreed on for this training", where=self.site_id)
+        if told.round_number != call.round_number or len(told.model) != agreed.n_parameters:
+            raise DataError("the announcement does not fit its call", where=self.site_id)
+        privacy = agreed.privacy
+        if privacy is not None and told.round_number >= privacy.n_rounds:
+            raise DataError("more rounds than were agreed on", where=self.site_id)
+        self._memory.check_new(told)
+        return told
+
+    def _required_keys(self) -> SiteKeys:
+        if self._keys is None:
+            raise SettingsError("secure aggregation needs keys", where="Site.keys")
+        return self._keys
+
+
+def _check_setup(
+    agreement: FederationAgreement, trainer: LocalTrainer, keys: SiteKeys | None
+) -> None:
+    """Refuse a site that could not do what was agreed on."""
+    if agreement.secure_aggregation and keys is None:
+        raise SettingsError("secure aggregation needs keys", where="Site.keys")
+    source = None if keys is None else keys.source
+    if agreement.privacy is not None and source is None:
+        raise SettingsError("a share of noise needs a source", where="SiteKeys.source")
+    if agreement.privacy is None or agreement.simulated or source is None:
+        return
+    if source.simulated or (agreement.sampling_rate < 1 and trainer.simulated):
+        raise SettingsError(
+            "noise and coins from a seed protect nobody",
+            where="Site",
+            remedy="use SecureNoise and hidden coins, or agree on a simulation",
+        )

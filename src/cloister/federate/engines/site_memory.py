@@ -1,0 +1,196 @@
+"""What a site remembers on disk: which rounds it began, what it answered, and what it released.
+
+An answer, the round that it belongs to and the record of what it releases are one transaction,
+made before the answer leaves. A site that is killed has done all of it or nothing, and answers an
+equal call with the same bytes afterwards. Answers are dropped when the next round begins; calls of
+rounds that are over are refused.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+
+import sqlalchemy as sa
+
+from cloister.core.errors import BudgetExceeded, Conflict
+from cloister.federate.engines.round_messages import RoundAnnouncement
+from cloister.federate.engines.site_call import SiteId
+from cloister.privacy.ledger.ledger import Ledger
+from cloister.privacy.ledger.outbox import note_delivery
+from cloister.privacy.release import Release
+from cloister.store.database import Database
+from cloister.store.keyed_state import KeyedState
+from cloister.store.migrations import Migration, Schema
+
+if TYPE_CHECKING:
+    from alembic.operations import Operations
+
+__all__ = ["SiteAnswer", "SiteMemory"]
+
+COORDINATOR: Final = "coordinator"
+_NAME: Final = "cloister_site_answer"
+_ANSWERS: Final = sa.table(
+    _NAME,
+    sa.column("call_id", sa.LargeBinary),
+    sa.column("training", sa.Text),
+    sa.column("content", sa.LargeBinary),
+)
+_ROUNDS: Final = KeyedState("site-rounds")  # by training: round, attempt, ledger entry, releases
+
+
+def _create_table(operations: Operations) -> None:
+    operations.create_table(
+        _NAME,
+        sa.Column("call_id", sa.LargeBinary, primary_key=True),
+        sa.Column("training", sa.Text, nullable=False),
+        sa.Column("content", sa.LargeBinary, nullable=False),
+    )
+
+
+class SiteAnswer(NamedTuple):
+    """What a site is about to send.
+
+    Parameters
+    ----------
+    call_id
+        The call that it answers.
+    content
+        The bytes.
+    release
+        What they release, where they do.
+    """
+
+    call_id: bytes
+    content: bytes
+    release: Release | None = None
+
+
+class SiteMemory:
+    """The memory of one site, in a database of its own.
+
+    Parameters
+    ----------
+    database
+        Where it is kept, beside the site's ledger.
+    site
+        Whose it is, and whose privacy its releases cost.
+    most_releases
+        Of one training; any number unless given.
+    """
+
+    schema: ClassVar[Schema] = Schema(
+        "site-answers", (Migration(1, "create the table", _create_table),)
+    )
+
+    def __init__(
+        self, database: Database, site: SiteId, *, most_releases: int | None = None
+    ) -> None:
+        self._database = database
+        self._most_releases = most_releases
+        self._site = site
+        self.ledger = Ledger(database)
+        database.migrate(KeyedState.schema)
+        database.migrate(self.schema)
+
+    def answer_to(self, call_id: bytes) -> bytes | None:
+        """Return the answer that was given to a call, if it is of the round under way."""
+        return self._database.run(lambda c: _answer_in(c, call_id), read_only=True)
+
+    def check_new(self, told: RoundAnnouncement) -> None:
+        """Raise `Conflict` unless this attempt comes after all that were begun."""
+        self._database.run(lambda c: _check_new(told, _round_in(c, told)), read_only=True)
+
+    def begin(self, told: RoundAnnouncement, answer: SiteAnswer) -> bytes:
+        """Begin a round, with its first answer; all answers of the rounds before are dropped."""
+
+        def work(connection: sa.Connection) -> bytes:
+            entry = self._release(connection, told, answer)
+            last = _round_in(connection, told)
+            _check_new(told, last)
+            if last.get("entry") and self._was_heard(told, last):
+                now = datetime.now(UTC).isoformat(timespec="microseconds")
+                note_delivery(connection, last["entry"], now)
+            connection.execute(_ANSWERS.delete().where(_ANSWERS.c.training == told.training))
+            self._put_round(connection, told, entry, last)
+            return _put_answer(connection, told, answer)
+
+        return self._database.run(work)
+
+    def go_on(self, told: RoundAnnouncement, answer: SiteAnswer) -> bytes:
+        """Keep a later answer of the round under way; `Conflict` if another has begun since."""
+
+        def work(connection: sa.Connection) -> bytes:
+            entry = self._release(connection, told, answer)
+            last = _round_in(connection, told)
+            if (last.get("round"), last.get("attempt")) != (told.round_number, told.attempt):
+                raise _over(told)
+            if entry:
+                self._put_round(connection, told, entry, last)
+            return _put_answer(connection, told, answer)
+
+        return self._database.run(work)
+
+    def _release(
+        self, connection: sa.Connection, told: RoundAnnouncement, answer: SiteAnswer
+    ) -> int:
+        """Record what leaves, or refuse; return the entry's number, 0 where nothing is released."""
+        if answer.release is None:
+            return 0
+        purpose = f"{told.training}, round {told.round_number}, attempt {told.attempt}"
+        receipt = self.ledger.release_in(
+            connection,
+            answer.release,
+            answer.content,
+            party_id=self._site,
+            recipient=COORDINATOR,
+            purpose=purpose,
+        )
+        return receipt.number
+
+    def _put_round(
+        self, connection: sa.Connection, told: RoundAnnouncement, entry: int, last: dict[str, Any]
+    ) -> None:
+        n_releases = last.get("n_releases", 0) + (entry > 0)
+        if self._most_releases is not None and n_releases > self._most_releases:
+            raise BudgetExceeded(
+                f"{self._most_releases} releases were agreed on, failed attempts among them",
+                where=told.training,
+                remedy="agree on a new training",
+            )
+        value = {"round": told.round_number, "attempt": told.attempt}
+        _ROUNDS.put(connection, told.training, value | {"entry": entry, "n_releases": n_releases})
+
+    def _was_heard(self, told: RoundAnnouncement, last: dict[str, Any]) -> bool:
+        """Say whether the coordinator has counted the last release."""
+        return last["round"] == told.round_number - 1 and self._site in told.counted
+
+
+def _answer_in(connection: sa.Connection, call_id: bytes) -> bytes | None:
+    query = sa.select(_ANSWERS.c.content).where(_ANSWERS.c.call_id == call_id)
+    found: bytes | None = connection.scalar(query)
+    return found
+
+
+def _put_answer(connection: sa.Connection, told: RoundAnnouncement, answer: SiteAnswer) -> bytes:
+    row = {"call_id": answer.call_id, "training": told.training, "content": answer.content}
+    connection.execute(_ANSWERS.insert(), row)
+    return answer.content
+
+
+def _round_in(connection: sa.Connection, told: RoundAnnouncement) -> dict[str, Any]:
+    found = _ROUNDS.get(connection, told.training)
+    return {} if found is None else dict(found.value)
+
+
+def _check_new(told: RoundAnnouncement, last: dict[str, Any]) -> None:
+    if last and (told.round_number, told.attempt) <= (last["round"], last["attempt"]):
+        raise _over(told)
+
+
+def _over(told: RoundAnnouncement) -> Conflict:
+    return Conflict(
+        "this attempt was begun already, or another has begun since",
+        where=f"{told.training}, round {told.round_number}, attempt {told.attempt}",
+        remedy="begin a new attempt; another training has another name",
+    )
