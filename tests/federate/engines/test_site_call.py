@@ -23,14 +23,15 @@ from cloister.federate.engines.site_call import (
 from federate.engines.made_federation import A, Scene, agreed, secure
 
 ROUNDS = st.integers(0, 2**32 - 1)
+COUNTED = st.integers(-1, 9)
 CALLS = st.builds(
     SiteCall, st.sampled_from(SiteMethod), ROUNDS, st.just(PROTOCOL_VERSION), st.binary(max_size=50)
 )
 NAMES = st.lists(st.text(max_size=8), max_size=3).map(tuple)
 MODELS = st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=5).map(np.array)
 ANNOUNCEMENTS = st.builds(
-    RoundAnnouncement, st.text(), st.text(), ROUNDS, ROUNDS, NAMES, NAMES, st.text(), MODELS
-)
+    RoundAnnouncement, st.text(), st.text(), ROUNDS, ROUNDS, COUNTED, NAMES, st.text(), MODELS
+).filter(lambda told: told.last_counted < told.round_number)
 
 
 @given(CALLS)
@@ -54,6 +55,12 @@ def test_an_announcement_comes_back_as_it_was_sent(told: RoundAnnouncement) -> N
     found = RoundAnnouncement.from_bytes(told.to_bytes())
     assert found[:-1] == told[:-1]
     np.testing.assert_array_equal(found.model, told.model)
+
+
+def test_an_announcement_that_counts_a_round_to_come_is_refused() -> None:
+    told = RoundAnnouncement("pilot", "", 3, 0, 3, (), "", np.zeros(2))
+    with pytest.raises(DataError):
+        RoundAnnouncement.from_bytes(told.to_bytes())
 
 
 @given(ROUNDS, MODELS)

@@ -145,7 +145,7 @@ class SiteFederation:
                 "updates are kept in the federation's own database, and where they are seen",
                 where="kept_updates",
             )
-        self._kept = kept_updates
+        self.kept_updates = kept_updates
         self._engine = engine
         self._agreement = agreement
         self._directory = directory or Directory()
@@ -195,8 +195,8 @@ class SiteFederation:
         model, done, sent = self._secure_round(last) if secure else self._plain_round(last)
 
         def keep(connection: sa.Connection) -> None:
-            if self._kept is not None and sent is not None:
-                _keep_in(connection, self._kept, sent)
+            if self.kept_updates is not None and sent is not None:
+                _keep_in(connection, self.kept_updates, sent)
 
         self._log.commit(last, model, done.sites, self._agreement.release(), also=keep)
         return done
@@ -205,12 +205,13 @@ class SiteFederation:
         """Return what all sites are told: the same again where a plain round begins again."""
         agreed = self._agreement
         return RoundAnnouncement(
-            agreed.name, agreed.digest(), last.n_rounds, 0, last.sites, (), "", last.model
+            agreed.name, agreed.digest(), last.n_rounds, 0, -1, (), "", last.model
         )
 
     def _plain_round(self, last: LoggedRound) -> _Gathered:
         """Gather sites' mean updates in the open, and add them up by the rule."""
-        came = gather_updates(self._engine, self._announcement(last), timeout_s=self._timeout_s)
+        told, counted = self._announcement(last), self._log.last_counted()
+        came = gather_updates(self._engine, told, counted, timeout_s=self._timeout_s)
         if len(came.sites) < self._agreement.min_sites:
             raise AggregationFailed(
                 f"{len(came.sites)} sites answered; {self._agreement.min_sites} are needed",
@@ -239,7 +240,7 @@ class SiteFederation:
             session_id=session.session_id,
         )
         gathering = SecureRound(self._engine, session, self._directory, timeout_s=self._timeout_s)
-        found = gathering.run(told)
+        found = gathering.run(told, self._log.last_counted())
         sites = tuple(SiteId(name) for name in found.client_ids)
         faults = gathering.faults | {SiteId(name): "AggregationFailed" for name in found.liars}
         done = SiteRound(last.n_rounds, sites, tuple(gathering.silent), faults, None)

@@ -43,11 +43,14 @@ class LocalTrainer(Protocol):
     def simulated(self) -> bool:
         """Whether whoever knows a seed can draw again who took part."""
 
-    def train(self, model: NDArray[np.float64], *, round: int, attempt: int) -> SiteLesson:
+    def train(
+        self, model: NDArray[np.float64], *, round: int, attempt: int, last_counted: int
+    ) -> SiteLesson:
         """Return what the site's users learn from this ranker.
 
         Where privacy rests on coins, they are thrown anew for each attempt: an attempt that failed
-        may have been seen.
+        may have been seen. ``last_counted`` is the last round in which the site's update counted,
+        -1 for none: what was learnt from in any other round may be learnt from again.
         """
 
 
@@ -92,7 +95,14 @@ class PopulationTrainer:
                 clip_update=agreement.privacy.clip_norm, equal_weights=True
             )
 
-    def train(self, model: NDArray[np.float64], *, round: int, attempt: int = 0) -> SiteLesson:
+    def train(
+        self,
+        model: NDArray[np.float64],
+        *,
+        round: int,
+        attempt: int = 0,
+        last_counted: int = -1,
+    ) -> SiteLesson:
         """Return what the site's users learn from this ranker."""
         taking_part = self._participants(round, attempt)
         updates = np.zeros((len(taking_part), len(model)), np.float32)

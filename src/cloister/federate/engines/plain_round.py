@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from cloister.core.errors import DataError
 from cloister.federate.engines.engine import Engine, ask_sites
-from cloister.federate.engines.round_messages import RoundAnnouncement, SiteUpdate
+from cloister.federate.engines.round_messages import RoundAnnouncement, SiteUpdate, announced_to
 from cloister.federate.engines.site_call import SiteId, SiteMethod
 
 __all__ = ["SiteUpdates", "gather_updates"]
@@ -37,9 +38,15 @@ class SiteUpdates(NamedTuple):
     faults: dict[SiteId, str]
 
 
-def gather_updates(engine: Engine, told: RoundAnnouncement, *, timeout_s: float) -> SiteUpdates:
+def gather_updates(
+    engine: Engine,
+    told: RoundAnnouncement,
+    last_counted: Mapping[str, int],
+    *,
+    timeout_s: float,
+) -> SiteUpdates:
     """Announce a round to all sites; return what they have learnt."""
-    announced = dict.fromkeys(engine.sites(), told.to_bytes())
+    announced = announced_to(engine.sites(), told, last_counted)
     heard = ask_sites(engine, SiteMethod.TRAIN, told.round_number, announced, timeout_s=timeout_s)
     n_parameters = len(told.model)
     faults, updates = dict(heard.faults), dict[SiteId, SiteUpdate]()

@@ -42,6 +42,7 @@ _ROWS: Final = sa.table(
 )
 _TRAININGS: Final = KeyedState("federation-trainings")  # by name: the agreement's digest
 _NUMBERS: Final = KeyedState("federation-sites")  # by name: the number of each site
+_COUNTED: Final = KeyedState("federation-counted")  # by name: the last round that counted a site
 _ATTEMPTS: Final = KeyedState("federation-attempts")  # by name: round and attempts begun
 
 
@@ -147,6 +148,10 @@ class RoundLog:
 
         return self._database.run(work)
 
+    def last_counted(self) -> dict[str, int]:
+        """Return for each site the last round whose ranker holds its update."""
+        return self._database.run(self._counted_in, read_only=True)
+
     def commit(
         self,
         before: LoggedRound,
@@ -177,10 +182,16 @@ class RoundLog:
                 note_delivery(connection, before.entry, now)
             done = LoggedRound(before.n_rounds + 1, model, sites, receipt.number)
             self._insert(connection, done)
+            counted = self._counted_in(connection) | dict.fromkeys(sites, before.n_rounds)
+            _COUNTED.put(connection, self._training, counted)
             also(connection)
             return done
 
         return self._database.run(work)
+
+    def _counted_in(self, connection: sa.Connection) -> dict[str, int]:
+        known = _COUNTED.get(connection, self._training)
+        return {} if known is None else dict(known.value)
 
     def _insert(self, connection: sa.Connection, state: LoggedRound) -> None:
         row: dict[str, Any] = {

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cloister.core.errors import DataError
-from cloister.federate.engines.site_call import reading_message
+from cloister.federate.engines.site_call import SiteId, reading_message
 from cloister.privacy.secure_aggregation.wire import MessageReader, MessageWriter
 
-__all__ = ["RoundAnnouncement", "SiteUpdate", "model_bytes", "read_model"]
+__all__ = ["RoundAnnouncement", "SiteUpdate", "announced_to", "model_bytes", "read_model"]
 
-_ANNOUNCEMENT: Final = b"CRA1"
+_ANNOUNCEMENT: Final = b"CRA2"
 _UPDATE: Final = b"CSU1"
 _MOST_SITES: Final = 100_000
 
@@ -33,8 +34,9 @@ class RoundAnnouncement(NamedTuple):
         Which round, from 0.
     attempt
         How often the round was begun before; only secure aggregation needs to begin it again.
-    counted
-        The sites whose updates are in the ranker of the last round.
+    last_counted
+        The last round whose ranker holds an update of the site that is told; -1 for none. So a
+        site knows what of its users' work is in, however many rounds it missed since.
     members
         With secure aggregation: who may take part; else nobody.
     session_id
@@ -47,7 +49,7 @@ class RoundAnnouncement(NamedTuple):
     agreed: str
     round_number: int
     attempt: int
-    counted: tuple[str, ...]
+    last_counted: int
     members: tuple[str, ...]
     session_id: str
     model: Floats
@@ -57,11 +59,10 @@ class RoundAnnouncement(NamedTuple):
         writer = MessageWriter().raw(_ANNOUNCEMENT)
         for text in (self.training, self.agreed, self.session_id):
             writer.sized(text.encode())
-        writer.number(self.round_number).number(self.attempt)
-        for names in (self.counted, self.members):
-            writer.number(len(names))
-            for name in names:
-                writer.sized(name.encode())
+        writer.number(self.round_number).number(self.attempt).number(self.last_counted + 1)
+        writer.number(len(self.members))
+        for name in self.members:
+            writer.sized(name.encode())
         return writer.sized(model_bytes(self.model)).done()
 
     @classmethod
@@ -70,9 +71,29 @@ class RoundAnnouncement(NamedTuple):
         with reading_message("announcement of a round", content, _ANNOUNCEMENT) as reader:
             training, agreed, session_id = reader.text(), reader.text(), reader.text()
             round_number, attempt = reader.number(), reader.number()
-            counted, members = _names(reader), _names(reader)
+            last_counted, members = reader.number() - 1, _names(reader)
             model = read_model(reader.sized())
-            return cls(training, agreed, round_number, attempt, counted, members, session_id, model)
+            if last_counted >= round_number:
+                raise DataError("a round that is not over cannot have counted")
+            return cls(
+                training,
+                agreed,
+                round_number,
+                attempt,
+                last_counted,
+                members,
+                session_id,
+                model,
+            )
+
+
+def announced_to(
+    sites: Iterable[SiteId], told: RoundAnnouncement, last_counted: Mapping[str, int]
+) -> dict[SiteId, bytes]:
+    """Return what each site is told: the announcement, and the last round that counted it."""
+    return {
+        site: told._replace(last_counted=last_counted.get(site, -1)).to_bytes() for site in sites
+    }
 
 
 class SiteUpdate(NamedTuple):

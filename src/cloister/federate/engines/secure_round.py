@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from cloister.core.errors import CloisterError
 from cloister.federate.engines.engine import Engine, ask_sites
-from cloister.federate.engines.round_messages import RoundAnnouncement
+from cloister.federate.engines.round_messages import RoundAnnouncement, announced_to
 from cloister.federate.engines.site_call import SiteId, SiteMethod
 from cloister.privacy.identity import Directory
 from cloister.privacy.secure_aggregation.errors import AggregationFailed
@@ -55,12 +55,11 @@ class SecureRound:
         self.silent: list[SiteId] = []
         self.faults: dict[SiteId, str] = {}
 
-    def run(self, told: RoundAnnouncement) -> Aggregate:
+    def run(self, told: RoundAnnouncement, last_counted: Mapping[str, int]) -> Aggregate:
         """Run all stages; return the sum over the sites that survived."""
         server = self._server
         self._round = told.round_number
-        announcement = told.to_bytes()
-        members = {SiteId(name): announcement for name in self._session.members}
+        members = announced_to(map(SiteId, self._session.members), told, last_counted)
         self._stage(SiteMethod.ADVERTISE_KEYS, members, self._take_keys)
         roster = server.close_keys()
         self._places = {SiteId(entry.client_id): i for i, entry in enumerate(roster.entries)}

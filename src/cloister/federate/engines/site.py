@@ -135,6 +135,8 @@ class Site:
     def handle(self, call: SiteCall) -> bytes:
         """Answer a call, or raise; an equal call gets the answer that it got before."""
         with self._lock:
+            if call.method is SiteMethod.HELLO:
+                return self._agreement.digest().encode()
             call_id = call_id_of(call)
             given = self._memory.answer_to(call_id)
             if given is not None:
@@ -206,7 +208,12 @@ class Site:
         return protection.protected_sum(lesson.updates, source)
 
     def _lesson(self, told: RoundAnnouncement) -> SiteLesson:
-        return self._trainer.train(told.model, round=told.round_number, attempt=told.attempt)
+        return self._trainer.train(
+            told.model,
+            round=told.round_number,
+            attempt=told.attempt,
+            last_counted=told.last_counted,
+        )
 
     def _announced(self, call: SiteCall, *, secure: bool) -> RoundAnnouncement:
         """Read an announcement, and check it against what was agreed on."""

@@ -30,7 +30,7 @@ __all__ = [
 
 SiteId = NewType("SiteId", str)  # a node of a federation; it hosts many users
 
-PROTOCOL_VERSION: Final = 1  # change it when a message changes its form or its meaning
+PROTOCOL_VERSION: Final = 2  # change it when a message changes its form or its meaning
 MAX_CALL_BYTES: Final = 1 << 26  # eight million parameters
 _CALL: Final = b"CSC1"
 _REPLY: Final = b"CSR1"
@@ -40,8 +40,12 @@ NO_CALL: Final = bytes(_DIGEST_BYTES)  # of a reply to what could not be read
 
 
 class SiteMethod(StrEnum):
-    """What a site can be asked for: training in the open, or a stage of secure aggregation."""
+    """What a site can be asked for: training in the open, or a stage of secure aggregation.
 
+    ``hello`` asks for nothing but an answer: whether the site is there, and by which agreement.
+    """
+
+    HELLO = "hello"
     TRAIN = "train"
     ADVERTISE_KEYS = "advertise_keys"
     SHARE_KEYS = "share_keys"

@@ -108,7 +108,7 @@ class SiteMemory:
             entry = self._release(connection, told, answer)
             last = _round_in(connection, told)
             _check_new(told, last)
-            if last.get("entry") and self._was_heard(told, last):
+            if last.get("entry") and last["round"] == told.last_counted:  # it has arrived
                 now = datetime.now(UTC).isoformat(timespec="microseconds")
                 note_delivery(connection, last["entry"], now)
             connection.execute(_ANSWERS.delete().where(_ANSWERS.c.training == told.training))
@@ -160,10 +160,6 @@ class SiteMemory:
             )
         value = {"round": told.round_number, "attempt": told.attempt}
         _ROUNDS.put(connection, told.training, value | {"entry": entry, "n_releases": n_releases})
-
-    def _was_heard(self, told: RoundAnnouncement, last: dict[str, Any]) -> bool:
-        """Say whether the coordinator has counted the last release."""
-        return last["round"] == told.round_number - 1 and self._site in told.counted
 
 
 def _answer_in(connection: sa.Connection, call_id: bytes) -> bytes | None:

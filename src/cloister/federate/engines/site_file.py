@@ -1,0 +1,125 @@
+"""A site from its own file: who it is, where its state lies, and whose clicks it learns from.
+
+The file is the site's own. Nothing that a coordinator or an engine sends can change it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pydantic import Field
+
+from cloister.core.errors import SettingsError
+from cloister.core.random import stream
+from cloister.core.settings import Settings
+from cloister.federate.engines.agreement import FederationAgreement
+from cloister.federate.engines.local_trainer import PopulationTrainer
+from cloister.federate.engines.roster import FederationRoster
+from cloister.federate.engines.site import Site, SiteKeys
+from cloister.federate.engines.site_call import SiteId
+from cloister.federate.population import Population
+from cloister.privacy.identity import SigningIdentity
+from cloister.privacy.mechanisms.noise_source import NoiseSource
+from cloister.privacy.mechanisms.secure_noise import SecureNoise
+from cloister.privacy.mechanisms.simulated_noise import SimulatedNoise
+from cloister.store.database import Database
+
+__all__ = ["SimulatedUsers", "SiteFile", "opened_site", "placed"]
+
+
+class SimulatedUsers(Settings):
+    """Some users of a simulated population.
+
+    Parameters
+    ----------
+    data
+        What they search: a LETOR file or folder, or a world.
+    click_model
+        How they click.
+    n_clients
+        Users of all sites together; all draw from the same queries.
+    first, n
+        Which of them are this site's.
+    seed
+        Decides everything; the same at all sites.
+    """
+
+    data: str
+    click_model: str = "perfect"
+    n_clients: int = Field(ge=1)
+    first: int = Field(ge=0)
+    n: int = Field(ge=1)
+    seed: int = 0
+
+    def trainer(self, agreement: FederationAgreement) -> PopulationTrainer:
+        """Return these users."""
+        from cloister.data.clicks import GRADE_COUNTS, click_model
+        from cloister.data.partitions import iid
+        from cloister.data.source import load_fold
+
+        train = load_fold(self.data).train
+        scale = next((n for n in GRADE_COUNTS if n >= train.n_grades), train.n_grades)
+        clicks = click_model(self.click_model, scale)
+        members = range(self.first, self.first + self.n)
+        population = Population(iid(train, self.n_clients), clicks)
+        return PopulationTrainer(population, agreement, members=list(members), seed=self.seed)
+
+
+class SiteFile(Settings):
+    """What a site is opened from. Paths are as seen from the file's folder.
+
+    Parameters
+    ----------
+    name
+        The site's, as the roster has it.
+    roster
+        The federation's file.
+    state
+        Its database: a path, or an address of PostgreSQL.
+    signing_key
+        Its private key, for secure aggregation.
+    simulated
+        Its users, where they are simulated.
+    """
+
+    name: str
+    roster: Path
+    state: str
+    signing_key: Path | None = None
+    simulated: SimulatedUsers
+
+
+@contextmanager
+def opened_site(path: str | Path) -> Iterator[Site]:
+    """Give the site that a file describes; its database is closed at the end."""
+    file, folder = SiteFile.from_toml(path), Path(path).parent
+    roster = FederationRoster.from_json(folder / file.roster)
+    roster.member(file.name)
+    agreed = roster.agreement
+    with Database.open(placed(folder, file.state)) as database:
+        trainer = file.simulated.trainer(agreed)
+        keys = _keys(file, folder, roster)
+        yield Site(SiteId(file.name), agreed, trainer, database, keys=keys)
+
+
+def placed(folder: Path, state: str) -> str:
+    """Return a database's address, where a path is as seen from a folder."""
+    return state if "://" in state else str(folder / state)
+
+
+def _keys(file: SiteFile, folder: Path, roster: FederationRoster) -> SiteKeys | None:
+    if file.signing_key is None:
+        return None
+    identity = SigningIdentity.load(folder / file.signing_key)
+    if identity.public.hex() != roster.member(file.name).signing_key:
+        raise SettingsError(
+            "the roster has another public key of this site",
+            where=str(folder / file.signing_key),
+            remedy="name the site's own key file, or mend the roster with all members",
+        )
+    source: NoiseSource = SecureNoise()
+    if roster.agreement.simulated:
+        source = SimulatedNoise(stream(file.simulated.seed, "noise", file.name))
+    return SiteKeys(identity, roster.directory(), source)
