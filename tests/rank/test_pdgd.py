@@ -183,7 +183,7 @@ def test_both_code_paths_agree_where_both_apply(shown: Shown, over_candidates: b
     room = np.empty((2, len(page) + 1))
     by_masses, by_logarithms = np.zeros((2, len(page)), np.float32)
     pair_weights._by_masses(scores, page, clicked, scores[page].max(), rest, room, by_masses)
-    pair_weights._by_logarithms(scores, page, clicked, rest, room, by_logarithms)
+    pair_weights._by_logarithms(scores, scores, page, clicked, rest, room, by_logarithms)
     np.testing.assert_allclose(by_masses, by_logarithms, rtol=1e-5, atol=1e-6 * 0.25)
     assert by_masses.any() == by_logarithms.any()
 

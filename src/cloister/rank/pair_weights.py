@@ -8,6 +8,10 @@ candidates' masses ``exp(score)`` summed from the end of the page, the ratio of 
 product over those positions, and no tiling of pairs, positions and documents is needed. The sums
 are made anew for the swapped page, never by subtracting: nothing cancels. Where masses differ by
 more than double precision bears, everything is done in logarithms.
+
+A page that was logged is learnt from later, by a ranker that has changed since: rho is of the
+scores that the page was drawn from, as it weighs by how the page came about, and the slope is of
+the ranker that learns.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from numpy.typing import NDArray
 from cloister.core.kernel import inline_kernel, kernel
 from cloister.rank.plackett_luce import mass_of_rest
 
-__all__ = ["PairRule", "pair_coefficients"]
+__all__ = ["PairRule", "logged_pair_coefficients", "pair_coefficients"]
 
 Floats = NDArray[np.float32]
 
@@ -79,25 +83,76 @@ def pair_coefficients(
     if considered < 2:
         return 0
     top = page[:considered]
-    # The mass of all that is not among them, total times exp(highest), enters as one number.
-    if rule.over_candidates:
-        highest, total = mass_of_rest(scores, n, top, room)
-    else:
-        highest, total = _mass_of(scores, page[considered:])
+    beyond = _log_mass_beyond(scores, n, page, considered, rule, room)
     reference = scores[top[0]]
     lowest = reference
     for place in top:
         reference = max(reference, scores[place])
         lowest = min(lowest, scores[place])
-    beyond = highest + math.log(total) if total > 0.0 else -np.inf
     # The products are of sums of masses, fewer than considered; each is within exp(-spread) to
     # exp(spread), so a product is within the range of double precision.
     spread = max(reference - lowest, beyond - reference, 0.0) + math.log(considered + 1.0)
     if (considered + 2.0) * spread < _LOG_LARGEST:
         _by_masses(scores, top, clicked, reference, beyond, masses, coefficients)
     else:
-        _by_logarithms(scores, top, clicked, beyond, masses, coefficients)
+        _by_logarithms(scores, scores, top, clicked, beyond, masses, coefficients)
     return considered
+
+
+@kernel
+def logged_pair_coefficients(
+    drawn: Floats,
+    scores: Floats,
+    n: int,
+    page: NDArray[np.int64],
+    clicked: NDArray[np.bool_],
+    last: int,
+    rule: PairRule,
+    room: Floats,
+    masses: NDArray[np.float64],
+    coefficients: Floats,
+) -> int:
+    """Find each shown document's weight where the page was drawn from other scores.
+
+    Parameters
+    ----------
+    drawn
+        Scores that the page was drawn from: rho's (eq. 3.12).
+    scores
+        Scores of the ranker that learns: the slope's (eq. 3.11).
+    n, page, clicked, last, rule, room, masses, coefficients
+        As for `pair_coefficients`.
+
+    Returns
+    -------
+    int
+        How many documents, from the top, can have a weight other than 0.
+    """
+    considered = min(last + 2, len(page)) if rule.to_last_click else len(page)
+    if last < 0 or considered < 2:
+        return 0
+    for p in range(considered):
+        coefficients[p] = np.float32(0.0)
+    beyond = _log_mass_beyond(drawn, n, page, considered, rule, room)
+    _by_logarithms(drawn, scores, page[:considered], clicked, beyond, masses, coefficients)
+    return considered
+
+
+@kernel
+def _log_mass_beyond(
+    scores: Floats,
+    n: int,
+    page: NDArray[np.int64],
+    considered: int,
+    rule: PairRule,
+    room: Floats,
+) -> float:
+    """Return the logarithm of the mass of all that rho counts besides the considered documents."""
+    if rule.over_candidates:
+        highest, total = mass_of_rest(scores, n, page[:considered], room)
+    else:
+        highest, total = _mass_of(scores, page[considered:])
+    return highest + math.log(total) if total > 0.0 else -np.inf
 
 
 @kernel
@@ -165,6 +220,7 @@ def _logistic(x: float) -> float:
 
 @kernel
 def _by_logarithms(
+    drawn: Floats,
     scores: Floats,
     page: NDArray[np.int64],
     clicked: NDArray[np.bool_],
@@ -172,12 +228,12 @@ def _by_logarithms(
     room: NDArray[np.float64],
     coefficients: Floats,
 ) -> None:
-    """Find the weights where masses would leave double precision."""
+    """Find the weights where masses would leave double precision, or are of other scores."""
     score, log_tail = room[0], room[1]
     considered = len(page)
     log_tail[considered] = beyond
     for p in range(considered - 1, -1, -1):
-        score[p] = np.float64(scores[page[p]])
+        score[p] = np.float64(drawn[page[p]])
         log_tail[p] = _log_add(log_tail[p + 1], score[p])
     for a in range(considered):
         if not clicked[a]:
@@ -191,7 +247,7 @@ def _by_logarithms(
             for p in range(j, i, -1):
                 log_ratio += log_tail[p] - tail_swapped
                 tail_swapped = _log_add(tail_swapped, score[p - 1])
-            difference = score[a] - score[b]
+            difference = np.float64(scores[page[a]]) - np.float64(scores[page[b]])
             weight = np.float32(
                 _logistic(log_ratio) * _logistic(difference) * _logistic(-difference)
             )
