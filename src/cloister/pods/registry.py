@@ -203,10 +203,16 @@ class PodRegistry:
             Gives a reader's own word vectors, and raises for anybody else's; called for each
             request.
         """
-        return [
-            SearchServer(name, self._opener(name, vectors_of), version=self._version_of(name))
-            for name in self.server_ids()
-        ]
+        return [self.search_server(name, vectors_of) for name in self.server_ids()]
+
+    def search_server(
+        self,
+        server_id: ServerId,
+        vectors_of: Callable[[Reader], WordVectors] | None = None,
+    ) -> SearchServer:
+        """Return one server, with or without pods; it looks at the pod before it shows a text."""
+        opener, version = self._opener(server_id, vectors_of), self._version_of(server_id)
+        return SearchServer(server_id, opener, version=version)
 
     def read_text(self, server_id: ServerId, doc_id: DocId, reader: Reader) -> str:
         """Return a text if its pod lets the reader read it now; else raise the one refusal.

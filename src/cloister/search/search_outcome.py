@@ -8,6 +8,7 @@ from cloister.core.ids import ServerId
 from cloister.core.records import Result
 from cloister.index.entity_statistics import StatisticsTable
 from cloister.search.explanation import ScoreExplanation
+from cloister.search.merging import Merged
 from cloister.search.vector_explanation import VectorExplanation
 
 __all__ = ["SearchOutcome"]
@@ -29,6 +30,8 @@ class SearchOutcome(NamedTuple):
         own, and with word vectors, which need none.
     explanations
         One for each result, where asked for.
+    candidates
+        The results as servers gave them, with the parts of their scores where asked for.
     """
 
     results: tuple[Result, ...]
@@ -36,3 +39,4 @@ class SearchOutcome(NamedTuple):
     missing: tuple[ServerId, ...] = ()
     statistics: StatisticsTable | None = None
     explanations: tuple[ScoreExplanation | VectorExplanation, ...] = ()
+    candidates: tuple[Merged, ...] = ()

@@ -157,6 +157,7 @@ class Searcher:
             tuple(name for name in self._nodes if name in missing),
             plan.query.document_statistics,
             _explanations(merged) if explain else (),
+            tuple(merged),
         )
 
     def _vector_plan(
