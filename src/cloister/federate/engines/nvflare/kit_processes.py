@@ -1,0 +1,96 @@
+"""Start and stop the keepers of kits on this machine, and see which of them run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from cloister.core.errors import Conflict, StoreError
+from cloister.federate.engines.nvflare.kit_keeper import CHILD_FILE, KEEPER_FILE
+from cloister.federate.engines.nvflare.kits import read_kit
+
+__all__ = ["KitProcess", "kit_process", "start_kit", "stop_kit"]
+
+_STOP_S: Final = 20.0
+_START_S: Final = 20.0
+
+
+class KitProcess(NamedTuple):
+    """What runs of a kit.
+
+    Parameters
+    ----------
+    keeper, process
+        Their process numbers; None where they do not run.
+    """
+
+    keeper: int | None
+    process: int | None
+
+
+def kit_process(folder: Path) -> KitProcess:
+    """Return what runs of a kit on this machine."""
+    keeper = _running(folder / KEEPER_FILE, "kit_keeper", folder)
+    return KitProcess(keeper, _running(folder / CHILD_FILE, "_train", folder))
+
+
+def start_kit(folder: Path) -> int:
+    """Start a kit's keeper as a process of its own; return its number."""
+    folder = folder.absolute()
+    kit = read_kit(folder)
+    if kit_process(folder).keeper is not None:
+        raise Conflict("its process runs already", where=kit.name, remedy="stop it first")
+    module = "cloister.federate.engines.nvflare.kit_keeper"
+    with (folder / "output.log").open("ab") as output:
+        keeper = subprocess.Popen(
+            [sys.executable, "-m", module, str(folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    end_s = time.monotonic() + _START_S
+    while kit_process(folder).process is None:
+        if keeper.poll() is not None or time.monotonic() > end_s:
+            raise StoreError("its process did not start", where=f"{folder}/output.log")
+        time.sleep(0.05)
+    return keeper.pid
+
+
+def stop_kit(folder: Path) -> bool:
+    """Stop a kit's keeper and its process; say whether it ran."""
+    folder = folder.absolute()
+    keeper = kit_process(folder).keeper
+    if keeper is None:
+        return False
+    os.kill(keeper, signal.SIGTERM)
+    end_s = time.monotonic() + _STOP_S
+    while kit_process(folder) != (None, None):
+        if time.monotonic() > end_s:
+            raise StoreError("its process did not end", where=str(folder))
+        _reap(keeper)
+        time.sleep(0.05)
+    return True
+
+
+def _running(file: Path, word: str, folder: Path) -> int | None:
+    """Return the process of a file, if it is alive and is what it was: numbers are used again."""
+    try:
+        pid = int(file.read_text(encoding="utf-8"))
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+    except (OSError, ValueError):
+        return None
+    return pid if word in command and str(folder) in command else None
+
+
+def _reap(pid: int) -> None:
+    """Take note of a child's end, where it is ours."""
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        pass
