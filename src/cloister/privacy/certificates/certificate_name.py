@@ -1,0 +1,127 @@
+"""Whom a certificate names: ``cloister://FEDERATION/ROLE/NAME``, and the hosts that it answers on.
+
+The address stands in the certificate as a URI (subject alternative name). A host name alone says
+where somebody answers, never who they are: roles and names are read from the URI.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Final, NamedTuple, Self
+
+from cloister.core.errors import DataError, SettingsError
+from cloister.core.ids import checked_id
+
+__all__ = ["CertificateName", "Host", "Role", "SERVICES", "checked_host"]
+
+SCHEME: Final = "cloister"
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")  # as in a federation's roster
+_LABEL: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?")
+_MAX_HOST: Final = 253
+
+Host = str | IPv4Address | IPv6Address
+
+
+class Role(StrEnum):
+    """What somebody is in a federation."""
+
+    NODE = "node"
+    BROKER = "broker"
+    COORDINATOR = "coordinator"
+    OPERATOR = "operator"
+    OFFICER = "officer"
+
+
+SERVICES: Final = frozenset({Role.NODE, Role.BROKER, Role.COORDINATOR})  # who answers, too
+
+
+class CertificateName(NamedTuple):
+    """Federation, role and name.
+
+    Examples
+    --------
+    >>> name = CertificateName.checked("clinics", "node", "clinic-a")
+    >>> name.uri
+    'cloister://clinics/node/clinic-a'
+    >>> CertificateName.parse(name.uri) == name
+    True
+    >>> CertificateName.checked("clinics", "node", "clinic-a/../b")
+    Traceback (most recent call last):
+    ...
+    cloister.core.errors.SettingsError: 'clinic-a/../b': a name has small letters, digits, - ...
+    """
+
+    federation: str
+    role: Role
+    name: str
+
+    @classmethod
+    def checked(cls, federation: str, role: str, name: str) -> Self:
+        """Make a name whose parts mean one thing in an address, a file name and a host name."""
+        try:
+            known = Role(role)
+        except ValueError:
+            roles = ", ".join(Role)
+            raise SettingsError(
+                "no such role", where=repr(role[:80]), remedy=f"choose one of {roles}"
+            ) from None
+        return cls(_checked_part(federation), known, _checked_part(name))
+
+    @classmethod
+    def parse(cls, uri: str) -> Self:
+        """Read the address; anything else is refused."""
+        parts = uri.split("/")
+        if len(parts) != 5 or parts[:2] != [f"{SCHEME}:", ""]:
+            raise DataError("not a name of a federation", where=repr(uri[:80]))
+        try:
+            return cls.checked(*parts[2:])
+        except SettingsError as error:
+            raise DataError(error.what, where=repr(uri[:80])) from None
+
+    @property
+    def uri(self) -> str:
+        """The address as certificates and tokens have it."""
+        return f"{SCHEME}://{self.federation}/{self.role}/{self.name}"
+
+    @property
+    def short(self) -> str:
+        """Role and name, as commands take them."""
+        return f"{self.role}/{self.name}"
+
+    @property
+    def file_stem(self) -> str:
+        """What the files of this name begin with."""
+        return f"{self.role}-{self.name}"
+
+
+def checked_host(host: str) -> Host:
+    """Return a DNS name in small letters, or an IP address; wildcards are refused.
+
+    Examples
+    --------
+    >>> checked_host("Node.Clinic.Example"), checked_host("::1")
+    ('node.clinic.example', IPv6Address('::1'))
+    """
+    try:
+        return ip_address(host)
+    except ValueError:
+        name = host.lower()
+    if len(name) > _MAX_HOST or not all(map(_LABEL.fullmatch, name.split("."))):
+        raise SettingsError(
+            "neither a host name nor an IP address",
+            where=repr(host[:80]),
+            remedy="name a host as in node.example or 10.0.0.7, without a port or *",
+        )
+    return name
+
+
+def _checked_part(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise SettingsError(
+            "a name has small letters, digits, - and ., and 63 characters at most",
+            where=repr(name[:80]),
+            remedy="choose another name",
+        )
+    return checked_id(name)
