@@ -1,0 +1,101 @@
+"""The files of a backup that lie outside the database: a home folder, and configuration.
+
+Each index in a home folder is copied as of one commit: ``CURRENT`` and the segments that it names
+are opened together, and what is open stays as it is, whatever a writer removes meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from cloister.core.errors import NotFound, SettingsError, StoreError
+from cloister.core.file_errors import explained
+from cloister.index.shard_files import COMMIT_KIND, CURRENT, LOCK, SEGMENT
+from cloister.pods.registry import LOCK as HOME_LOCK
+from cloister.pods.registry import PODS
+from cloister.store.array_file import from_bytes
+from cloister.store.backup import TreeFile
+
+__all__ = ["home_files", "included_files"]
+
+N_ATTEMPTS: Final = 100  # of opening an index between two commits
+INCOMING: Final = ".incoming"  # files that are not there yet
+_NOT_COPIED: Final = (LOCK, HOME_LOCK)
+
+
+def home_files(home: Path) -> Iterator[TreeFile]:
+    """Give the files of a home folder: the list of pods, and every index as of one commit."""
+    if not (home / PODS).exists():
+        raise NotFound("no home folder of pods", where=str(home), remedy="see: cloister pods list")
+    for folder, paths in _folders(home):
+        if (folder / CURRENT).exists():
+            yield from _index_files(folder, home)
+            paths = [path for path in paths if not _of_index(path)]
+        for path in paths:
+            yield from _one_file(path, path.relative_to(home).as_posix())
+
+
+def included_files(paths: Iterable[Path]) -> Iterator[TreeFile]:
+    """Give files, and all files below folders, under their whole paths."""
+    seen: set[Path] = set()
+    for given in paths:
+        whole = given.absolute()
+        if not whole.exists():
+            raise NotFound("no such file or folder", where=str(given))
+        inside = [path for _, found in _folders(whole) for path in found]
+        for path in inside if whole.is_dir() else [whole]:
+            clean = Path(os.path.normpath(path))
+            if clean not in seen:
+                seen.add(clean)
+                yield from _one_file(clean, clean.as_posix().lstrip("/"))
+
+
+def _folders(top: Path) -> Iterator[tuple[Path, list[Path]]]:
+    """Walk in the order of names; links to folders are not followed."""
+    for folder, inside, names in os.walk(top):
+        inside[:] = sorted(name for name in inside if name != INCOMING)
+        yield Path(folder), [Path(folder, name) for name in sorted(names)]
+
+
+def _of_index(path: Path) -> bool:
+    return path.name == CURRENT or path.name.startswith(SEGMENT)
+
+
+def _one_file(path: Path, name: str) -> Iterator[TreeFile]:
+    if path.name in _NOT_COPIED:
+        return
+    if not path.is_file():
+        raise SettingsError("not a file", where=str(path), remedy="move it elsewhere")
+    with explained(path), path.open("rb") as stream:
+        yield TreeFile(name, stream)
+
+
+def _index_files(folder: Path, home: Path) -> Iterator[TreeFile]:
+    with ExitStack() as stack:
+        for stream in _opened_index(folder, stack):
+            yield TreeFile(Path(stream.name).relative_to(home).as_posix(), stream)
+
+
+def _opened_index(folder: Path, stack: ExitStack) -> list[BinaryIO]:
+    """Open the last commit and its segments; again where a writer has removed one meanwhile."""
+    for _ in range(N_ATTEMPTS):
+        with ExitStack() as attempt:
+            current = attempt.enter_context((folder / CURRENT).open("rb"))
+            commit = from_bytes(current.read(), COMMIT_KIND, what="the commit of an index")
+            current.seek(0)
+            names = [str(name) for name, _ in commit.header["segments"]]
+            try:
+                segments = [attempt.enter_context((folder / name).open("rb")) for name in names]
+            except FileNotFoundError:
+                continue
+            stack.enter_context(attempt.pop_all())
+            return [current, *segments]
+    raise StoreError(
+        "the index changes faster than it can be read, or a segment is missing",
+        where=str(folder),
+        remedy="try again when less is written to it",
+    )
