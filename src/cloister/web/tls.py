@@ -1,0 +1,147 @@
+"""TLS 1.3 within a federation: one authority, certificates of both sides, a list of the revoked.
+
+Nothing but the federation's own authority is believed, not the system's. Sessions are not resumed:
+each connection shows its certificate anew. A certificate that is revoked in the list is refused
+from the moment that the list is read (`LiveTls`); a list that has expired refuses everybody with a
+certificate.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from cloister.core.errors import AccessDenied, NotFound, SettingsError
+from cloister.core.settings import Settings
+
+__all__ = ["LiveTls", "TlsFiles", "client_context", "server_context"]
+
+_OTHERS = 0o007  # everybody beside the owner and the group
+
+
+class TlsFiles(Settings):
+    """Files in PEM.
+
+    Parameters
+    ----------
+    certificate, key
+        Our own; the key without a password, and not for everybody to read.
+    authority
+        The federation's authority, which all certificates must come from.
+    revoked
+        The authority's list of revoked certificates.
+    """
+
+    certificate: Path
+    key: Path
+    authority: Path
+    revoked: Path | None = None
+
+    def state(self) -> tuple[tuple[int, int, int], ...]:
+        """Return what changes when one of the files does."""
+        return tuple(_state(path) for path in self.paths())
+
+    def paths(self) -> tuple[Path, ...]:
+        """Return the files."""
+        optional = () if self.revoked is None else (self.revoked,)
+        return (self.certificate, self.key, self.authority, *optional)
+
+
+class LiveTls:
+    """A context for new connections that follows its files.
+
+    Contexts are made anew, not changed: a list of revoked certificates cannot be taken out of one.
+
+    Parameters
+    ----------
+    files
+        To read.
+    make
+        `server_context` or `client_context`.
+    """
+
+    def __init__(
+        self, files: TlsFiles, make: Callable[[TlsFiles], ssl.SSLContext] | None = None
+    ) -> None:
+        self._files, self._make = files, make or server_context
+        self._state = files.state()
+        self.context = self._make(files)
+
+    def refresh(self) -> bool:
+        """Read the files if they changed; return whether the context is new.
+
+        Raises
+        ------
+        CloisterError
+            If what is there now cannot be used; the old context stays, and the next change is read.
+        """
+        state = self._files.state()
+        if state == self._state:
+            return False
+        self._state = state
+        self.context = self._make(self._files)
+        return True
+
+
+def server_context(files: TlsFiles) -> ssl.SSLContext:
+    """Return a context for servers: clients may come without a certificate, not with a wrong one."""
+    context = _context(ssl.PROTOCOL_TLS_SERVER, files)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.num_tickets = 0
+    return context
+
+
+def client_context(files: TlsFiles) -> ssl.SSLContext:
+    """Return a context for clients: servers must have a certificate with their host's name."""
+    return _context(ssl.PROTOCOL_TLS_CLIENT, files)
+
+
+def _context(protocol: int, files: TlsFiles) -> ssl.SSLContext:
+    for path in files.paths():
+        _check(path, secret=path == files.key)
+    context = ssl.SSLContext(protocol)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    try:
+        context.load_verify_locations(cafile=files.authority)
+        if files.revoked is not None:
+            context.load_verify_locations(cafile=files.revoked)
+            context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+        context.load_cert_chain(files.certificate, files.key, password=_no_password)
+    except (OSError, ValueError) as error:  # of ssl too
+        raise SettingsError(
+            f"the certificate, its key or its authority cannot be used ({type(error).__name__})",
+            where=str(files.certificate),
+            remedy="name files in PEM that belong together",
+        ) from None
+    return context
+
+
+def _check(path: Path, *, secret: bool) -> None:
+    """Say which file is missing; errors of ssl name none."""
+    try:
+        mode = path.stat().st_mode
+        with path.open("rb"):
+            pass
+    except FileNotFoundError:
+        raise NotFound("no such file", where=str(path)) from None
+    except OSError as error:
+        raise SettingsError(f"cannot be read: {error.strerror}", where=str(path)) from None
+    if secret and mode & _OTHERS:
+        raise AccessDenied(
+            "everybody may read or write this key", where=str(path), remedy=f"chmod 600 {path}"
+        )
+
+
+def _no_password() -> NoReturn:
+    raise ValueError("the key has a password")
+
+
+def _state(path: Path) -> tuple[int, int, int]:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - called for each request
+    except OSError:
+        return (0, 0, 0)
+    return (found.st_mtime_ns, found.st_size, found.st_ino)
