@@ -1,0 +1,202 @@
+"""The click log of a node: pages that users were shown, and what they clicked.
+
+A page is open for clicks until it is ``settle_s`` old; after that it never changes, and may be
+learnt from. It is deleted when its lesson has counted in a round, when its trial's votes were cast,
+when its user asks for it, or when it is too old. All of it lies in the node's own database, which
+protects it no better than the file system or the PostgreSQL server does.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any, ClassVar, Final, NamedTuple
+
+import sqlalchemy as sa
+from pydantic import Field
+
+from cloister.core.errors import NotFound, SettingsError
+from cloister.core.ids import AgentId
+from cloister.core.settings import Settings
+from cloister.federate.online.page_table import (
+    FREE,
+    NO_TRIAL,
+    PAGE_SCHEMA,
+    PAGES,
+    ShownPage,
+    row_of,
+)
+from cloister.store.database import Database
+from cloister.store.migrations import Schema
+
+__all__ = ["ClickLog", "ClickLogSettings", "LogState"]
+
+_ID_BYTES: Final = 24
+_PAGE_ID: Final = re.compile(r"[A-Za-z0-9_-]{32}")
+_SECOND: Final = 1_000_000
+
+
+class ClickLogSettings(Settings):
+    """How long pages are open, and how long they are kept.
+
+    Parameters
+    ----------
+    settle_s
+        So long a page takes clicks; then it may be learnt from.
+    keep_s
+        So long a page is kept at most; `ClickLog.forget_old` deletes older ones.
+    """
+
+    settle_s: float = Field(default=1800.0, ge=0)
+    keep_s: float = Field(default=30 * 86400.0, gt=0)
+
+
+class LogState(NamedTuple):
+    """How many pages there are.
+
+    Parameters
+    ----------
+    n_pages
+        All of them.
+    n_open
+        Those that take clicks.
+    n_ready
+        Those that the next round may learn from.
+    n_taken
+        Those that a round has learnt from which is not known to have counted.
+    n_in_trials
+        Those that belong to trials, which no round learns from.
+    """
+
+    n_pages: int
+    n_open: int
+    n_ready: int
+    n_taken: int
+    n_in_trials: int
+
+
+class ClickLog:
+    """The pages of one node's users. Threads and processes may share it.
+
+    Parameters
+    ----------
+    database
+        The node's.
+    settings
+        How long pages are open and kept.
+    clock
+        Tells the seconds since 1970.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder, Database.open(Path(folder, "node.db")) as database:
+    ...     log = ClickLog(database)
+    ...     ann = AgentId("clinic-a:ann")
+    ...     page_id = log.show(ShownPage(ann, "0" * 64, np.eye(2), np.zeros(2), np.array([1, 0])))
+    ...     log.click(page_id, ann, 1)
+    ...     log.click(page_id, AgentId("clinic-a:bob"), 1)
+    Traceback (most recent call last):
+    ...
+    cloister.core.errors.NotFound: no such page is open; search again
+    """
+
+    schema: ClassVar[Schema] = PAGE_SCHEMA
+
+    def __init__(
+        self,
+        database: Database,
+        settings: ClickLogSettings | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.database = database
+        self.settings = settings or ClickLogSettings()
+        self._clock = clock
+        database.migrate(self.schema)
+
+    def show(self, shown: ShownPage) -> str:
+        """Keep a page before its user sees it; return its id, which nobody can guess."""
+        row = row_of(shown)
+        page_id = secrets.token_urlsafe(_ID_BYTES)
+        row |= {"page_id": page_id, "shown_at": self._now()}
+        self.database.run(lambda connection: connection.execute(PAGES.insert(), row))
+        return page_id
+
+    def click(self, page_id: str, agent_id: AgentId, rank: int) -> None:
+        """Note that a user clicked the document at a rank, from 1; again changes nothing.
+
+        Raises
+        ------
+        NotFound
+            There is no such page, or it is somebody else's, or it takes no more clicks, or it has
+            no such rank: all look alike.
+        """
+        if not _PAGE_ID.fullmatch(page_id):
+            raise _no_page()
+        after = self.settled_before()
+
+        def work(connection: sa.Connection) -> None:
+            query = sa.select(PAGES.c.agent, PAGES.c.clicks, PAGES.c.shown_at)
+            row = connection.execute(query.where(PAGES.c.page_id == page_id)).one_or_none()
+            if row is None or row.agent != agent_id or row.shown_at <= after:
+                raise _no_page()
+            if not 1 <= rank <= len(row.clicks):
+                raise _no_page()
+            clicks = bytearray(row.clicks)
+            clicks[rank - 1] = 1
+            if clicks != row.clicks:
+                this = PAGES.update().where(PAGES.c.page_id == page_id)
+                connection.execute(this.values(clicks=bytes(clicks)))
+
+        self.database.run(work)
+
+    def forget_user(self, agent_id: AgentId) -> int:
+        """Delete all pages of a user; return how many.
+
+        What a ranker has learnt from them already stays in it.
+        """
+        return self._delete(PAGES.c.agent == agent_id)
+
+    def forget_older_than(self, age_s: float) -> int:
+        """Delete all pages that were shown longer ago; return how many."""
+        if age_s < 0:
+            raise SettingsError(f"must not be negative (given: {age_s})", where="age_s")
+        return self._delete(PAGES.c.shown_at < self._now() - round(age_s * _SECOND))
+
+    def forget_old(self) -> int:
+        """Delete all pages that are older than the settings allow; return how many."""
+        return self.forget_older_than(self.settings.keep_s)
+
+    def settled_before(self) -> int:
+        """Return the time up to which pages were shown that take no more clicks."""
+        return self._now() - round(self.settings.settle_s * _SECOND)
+
+    def state(self) -> LogState:
+        """Return how many pages there are."""
+        settled, free = PAGES.c.shown_at <= self.settled_before(), PAGES.c.taken_by == FREE
+        apart = PAGES.c.trial == NO_TRIAL
+        conditions = [sa.true(), ~settled, settled & free & apart, ~free, ~apart]
+        counts = [sa.func.count(sa.case((one, 1))) for one in conditions]
+
+        def work(connection: sa.Connection) -> Any:
+            return connection.execute(sa.select(*counts).select_from(PAGES)).one()
+
+        return LogState(*self.database.run(work, read_only=True))
+
+    def _delete(self, condition: sa.ColumnElement[bool]) -> int:
+        def work(connection: sa.Connection) -> int:
+            return connection.execute(PAGES.delete().where(condition)).rowcount
+
+        return self.database.run(work)
+
+    def _now(self) -> int:
+        return round(self._clock() * _SECOND)
+
+
+def _no_page() -> NotFound:
+    return NotFound("no such page is open", remedy="search again")
