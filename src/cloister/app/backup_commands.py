@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -14,6 +13,8 @@ from cloister.app.output import JsonFlag, checked_usage, command_result, console
 from cloister.core.errors import NotFound, SettingsError
 
 if TYPE_CHECKING:
+    import sqlalchemy as sa
+
     from cloister.app.restored_ledger import Lost
     from cloister.store.backup_manifest import BackupManifest
     from cloister.store.files import Files
@@ -200,18 +201,28 @@ def restore(
             help="Vouch that nothing was released after the backup; it is recorded.",
         ),
     ] = False,
+    party: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A party that released for the first time after the backup; may be given again.",
+        ),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> dict[str, Any]:
     """Bring a backup back, into an empty database of either kind: all of it, or nothing.
 
     A restored ledger does not know of releases after the backup. Unless you say what they cost, or
     that there were none, each party's limit becomes 0: nothing is released until you set it anew.
+    Pages that users were shown are left out, unless nothing was released: they may have been
+    learnt from since, or deleted.
     """
     from cloister.app.restored_ledger import Lost, LostKind
 
-    lost = Lost(LostKind.NONE if nothing_released else LostKind.HOLD)
+    kind = LostKind.NONE if nothing_released else LostKind.HOLD
     if lost_epsilon is not None:
-        lost = Lost(LostKind.CHARGE, lost_epsilon)
+        kind = LostKind.CHARGE
+    lost = Lost(kind, lost_epsilon or 0.0, tuple(party or ()))
     places = {"files": files, "home": home, "included": included}
     with console(err=True).status("restoring"):
         return _restored(file, state, places, _passphrase(passphrase_file), lost)
@@ -225,7 +236,8 @@ def _restored(
     lost: Lost,
 ) -> dict[str, Any]:
     from cloister.app.known_schemas import known_schemas
-    from cloister.app.restored_ledger import check_restored, note_restored
+    from cloister.app.restored_ledger import LostKind, check_restored, note_restored
+    from cloister.app.restored_pages import drop_pages
     from cloister.store.addresses import parse_address
     from cloister.store.database import Database
     from cloister.store.restore import BackupTarget, opened_backup
@@ -233,9 +245,14 @@ def _restored(
 
     with opened_backup(file, passphrase=passphrase) as opened, Database.open(state) as database:
         manifest = opened.manifest
-        note = partial(note_restored, manifest=manifest, lost=lost)
-        restore_backup(opened, BackupTarget(database, known_schemas(), **places), also=note)
         result = backup_result(file, manifest, encrypted=passphrase is not None)
+
+        def also(connection: sa.Connection) -> None:
+            note_restored(connection, manifest=manifest, lost=lost)
+            vouched = lost.kind is LostKind.NONE
+            result["dropped_pages"] = 0 if vouched else drop_pages(connection)
+
+        restore_backup(opened, BackupTarget(database, known_schemas(), **places), also=also)
         result |= {"state": parse_address(state).shown, "lost": lost.kind.value}
         result |= {"left_out": [kind for kind in ("home", "included") if places[kind] is None]}
         if manifest.ledger is None:

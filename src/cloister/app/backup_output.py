@@ -59,6 +59,9 @@ def show_restored(result: Result) -> None:
     for kind in result["left_out"]:
         if result[f"{kind}_files"]:
             typer.echo(f"Left out: {result[f'{kind}_files']} files (--{kind} FOLDER restores them)")
+    if result["dropped_pages"]:
+        n = number(result["dropped_pages"])
+        typer.echo(f"Left out: {n} pages of the click log, which may have been learnt from since.")
     if "restored_head" in result:
         typer.echo(_LOST[result["lost"]])
         typer.echo(f"The ledger is whole; its head is {_head(result['restored_head'])}.")

@@ -16,6 +16,7 @@ SCHEMAS: Final = (
     ("cloister.privacy.ledger.tables", "LEDGER_SCHEMA"),
     ("cloister.privacy.sealed.replay", "SeenNumbers.schema"),
     ("cloister.federate.database_update_store", "DatabaseUpdateStore.schema"),
+    ("cloister.federate.online.page_table", "PAGE_SCHEMA"),
     ("cloister.federate.engines.round_log", "RoundLog.schema"),
     ("cloister.federate.engines.site_memory", "SiteMemory.schema"),
 )

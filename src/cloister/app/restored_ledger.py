@@ -8,7 +8,7 @@ ledger, in the same transaction, that the state was restored and from which head
 - *charge*: one release of a stated epsilon for every party stands for those that were lost;
 - *nothing was released*: limits stay, because somebody vouches for it.
 
-A party of which the backup holds no entry cannot be held: its releases began after the backup.
+A party of which the backup holds no entry must be named, if its releases began after the backup.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 from cloister.core.errors import BudgetExceeded
 from cloister.privacy.ledger.check import check_ledger
-from cloister.privacy.ledger.entry import Entry, Head, Label
+from cloister.privacy.ledger.entry import Entry, Head, Label, checked_name
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.ledger.limits import Limit
 from cloister.privacy.ledger.outbox import note_delivery, put_pending
@@ -49,10 +49,21 @@ class LostKind(StrEnum):
 
 
 class Lost(NamedTuple):
-    """What is known of releases after the backup: what each party's cost at most, for a charge."""
+    """What is known of releases after the backup.
+
+    Parameters
+    ----------
+    kind
+        What is done.
+    epsilon
+        For a charge: what each party's lost releases cost at most.
+    parties
+        Those concerned besides the ones that the backup's ledger knows.
+    """
 
     kind: LostKind = LostKind.HOLD
     epsilon: float = 0.0
+    parties: tuple[str, ...] = ()
 
 
 def stored_head(connection: sa.Connection) -> BackupHead | None:
@@ -66,7 +77,7 @@ def note_restored(connection: sa.Connection, *, manifest: BackupManifest, lost: 
     """Write into a restored ledger that it was restored, in the caller's transaction."""
     if manifest.ledger is None:
         return
-    for party_id in parties_in(connection):
+    for party_id in sorted({*parties_in(connection), *map(checked_name, lost.parties)}):
         limit = limit_in(connection, party_id)
         label = Label(party_id, "", _told(manifest.ledger, manifest.made_at, lost, limit))
         if lost.kind is LostKind.CHARGE:

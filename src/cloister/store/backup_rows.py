@@ -109,7 +109,8 @@ def decoded_row(line: bytes, columns: Sequence[Column], *, where: str) -> Row:
 
     Examples
     --------
-    >>> decoded_row(b'["0x1.8p+1",null]', (Column("x", "float"), Column("y", "text")), where="t")
+    >>> columns = (Column("x", "float"), Column("y", "text"))
+    >>> decoded_row(b'["0x1.8000000000000p+1",null]', columns, where="visit")
     (3.0, None)
     """
     try:
