@@ -32,8 +32,8 @@ def client_network(host: str) -> str:
 
     Examples
     --------
-    >>> client_network("10.0.0.1"), client_network("2001:db8::1:2:3:4"), client_network("::ffff:1.2.3.4")
-    ('10.0.0.1', '2001:db8::/64', '1.2.3.4')
+    >>> [client_network(host) for host in ("10.0.0.1", "2001:db8::1:2:3:4", "::ffff:1.2.3.4")]
+    ['10.0.0.1', '2001:db8::/64', '1.2.3.4']
     """
     try:
         address = ipaddress.ip_address(host.partition("%")[0])

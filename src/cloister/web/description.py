@@ -1,4 +1,4 @@
-"""A service's description in OpenAPI: what FastAPI writes, with our refusals, roles and identity."""
+"""A service's description in OpenAPI: what FastAPI writes, our refusals, roles, identity."""
 
 from __future__ import annotations
 

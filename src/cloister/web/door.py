@@ -83,15 +83,20 @@ class Door:
 
     async def _accept(self) -> None:
         loop = asyncio.get_running_loop()
-        while True:
-            try:
-                accepted, address = await loop.sock_accept(self._listener)
-            except OSError as error:
-                if error.errno in _NO_ROOM:
-                    self._watch.refused("no_room")
-                    await asyncio.sleep(PAUSE_S)
-                continue
-            self._admit(loop, accepted, client_network(str(address[0])))
+        with self._listener:
+            while True:
+                try:
+                    accepted, address = await loop.sock_accept(self._listener)
+                except OSError as error:
+                    await self._pause(error)
+                else:
+                    self._admit(loop, accepted, client_network(str(address[0])))
+
+    async def _pause(self, error: OSError) -> None:
+        """Go on where one client failed; wait where there is no room for any."""
+        if error.errno in _NO_ROOM:
+            self._watch.refused("no_room")
+            await asyncio.sleep(PAUSE_S)
 
     def _admit(self, loop: asyncio.AbstractEventLoop, accepted: socket.socket, host: str) -> None:
         connection = self._watch.connections.admit(host)
@@ -100,7 +105,7 @@ class Door:
             accepted.close()
             return
         task = loop.create_task(self._shake_hands(loop, accepted, connection))
-        connection.give_up = task.cancel
+        connection.give_up = lambda: _cancel(task)
         self._handshakes.add(task)
         task.add_done_callback(self._handshakes.discard)
 
@@ -125,3 +130,7 @@ class Door:
                 self._watch.connections.remove(connection)
                 with contextlib.suppress(OSError):
                     accepted.close()
+
+
+def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()

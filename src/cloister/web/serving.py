@@ -10,6 +10,7 @@ restart, and hold from about a second after the files were written.
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import threading
 import time
@@ -24,7 +25,7 @@ from cloister.web.addresses import is_loopback
 from cloister.web.connections import Connection, OpenConnections
 from cloister.web.door import Door
 from cloister.web.limits import ServiceLimits
-from cloister.web.logs import SeldomLog, log_event
+from cloister.web.logs import SeldomLog, failure, log_event
 from cloister.web.metrics import ServiceMetrics
 from cloister.web.tls import LiveTls, TlsFiles
 from cloister.web.watched_protocol import HEAD_BYTES, Watch, WatchedProtocol
@@ -120,7 +121,7 @@ class _Server(uvicorn.Server):
         if counter % _LOOKS_EVERY == 0:
             now = time.monotonic()
             for protocol in list(self.server_state.connections):
-                protocol.look(now)  # type: ignore[union-attr]
+                _look(protocol, now)
         if counter % _REFRESHES_EVERY == 0 and self._door.refresh_tls():
             for protocol in list(self.server_state.connections):
                 protocol.shutdown()
@@ -140,6 +141,15 @@ class _Server(uvicorn.Server):
     def _refused(self, kind: str) -> None:
         self._metrics.refused(kind)
         self._seldom.event("connection_refused", kind)
+
+
+def _look(protocol: Any, now: float) -> None:
+    """Look after one connection; whatever is wrong with it must not end the others."""
+    try:
+        protocol.look(now)
+    except Exception as error:
+        log_event("look_failed", level=logging.ERROR, **failure(type(error), error.__traceback__))
+        protocol.transport.abort()
 
 
 def _config(service: FastAPI) -> uvicorn.Config:

@@ -87,7 +87,7 @@ class LiveTls:
 
 
 def server_context(files: TlsFiles) -> ssl.SSLContext:
-    """Return a context for servers: clients may come without a certificate, not with a wrong one."""
+    """Return a context for servers: clients come without a certificate or with a right one."""
     context = _context(ssl.PROTOCOL_TLS_SERVER, files)
     context.verify_mode = ssl.CERT_OPTIONAL
     context.num_tickets = 0

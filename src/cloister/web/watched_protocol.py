@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from cloister.web.admission import PEER
 from cloister.web.connections import Connection, OpenConnections
@@ -81,7 +81,7 @@ class WatchedProtocol(H11Protocol):
         encrypted = transport.get_extra_info("ssl_object")
         certificate = encrypted.getpeercert() if encrypted is not None else None
         self.app_state = {**self.app_state, PEER: certificate or None}
-        self._connection.give_up = self.end
+        self._connection.give_up = transport.abort
         self._enter(Stage.HEAD)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -117,14 +117,13 @@ class WatchedProtocol(H11Protocol):
     def refuse(self, refusal: Refusal) -> None:
         """Tell the client, if no answer has begun, and end."""
         self._refused(refusal.kind)
-        begun = self.cycle is not None and not self.cycle.response_complete
-        if not (begun and self.cycle.response_started):
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self.transport.write(_raw(refusal))
         self.end()
 
     def end(self) -> None:
         """Close; what waits for this client is told that it is gone."""
-        if self.cycle is not None and not self.cycle.response_complete:
+        if self._works():
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         self.flow.resume_writing()
@@ -144,6 +143,11 @@ class WatchedProtocol(H11Protocol):
     def _should_upgrade(self) -> bool:
         return False
 
+    def _works(self) -> bool:
+        """Tell whether a request is worked on."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and not cycle.response_complete
+
     def _settle(self) -> None:
         stage = self._stage_now()
         if stage is not self._stage:
@@ -157,7 +161,7 @@ class WatchedProtocol(H11Protocol):
         if self.transport.is_closing():
             return Stage.CLOSING
         sends_body = self.conn.their_state is h11.SEND_BODY
-        if self.cycle is not None and not self.cycle.response_complete:
+        if self._works():
             return Stage.BODY if sends_body else Stage.ANSWER
         if sends_body:
             return Stage.LEFTOVER
@@ -207,6 +211,7 @@ def _raw(refusal: Refusal) -> bytes:
     body = refusal.body()
     head = (
         f"HTTP/1.1 {refusal.status} {_PHRASES[refusal.status]}\r\n"
-        f"content-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
+        "connection: close\r\n\r\n"
     )
     return head.encode() + body
