@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -163,6 +164,34 @@ def test_a_handshake_without_a_certificate_or_for_another_host_is_refused(
     assert not shake_hands(context(authority, None, server=False), server).accepted
     client = context(authority, node, server=False)
     assert "mismatch" in shake_hands(client, server, host="node.example").client
+
+
+@pytest.mark.parametrize("domains", [(), ("clinic.example",)], ids=["anywhere", "in a domain"])
+def test_grpc_takes_the_certificates(domains: tuple[str, ...], tmp_path: Path) -> None:
+    grpc = pytest.importorskip("grpc")
+    authority = Authority.create(tmp_path / "ca", "clinics", domains=domains)
+    files = authority.issue("node", "clinic-a", folder=tmp_path, hosts=["localhost"])
+    trust, key = authority.certificate_path.read_bytes(), files.key.read_bytes()
+    certificate = files.certificate.read_bytes()
+
+    class Subject(grpc.GenericRpcHandler):  # type: ignore[misc]
+        def service(self, _details: object) -> Any:
+            def answer(_request: bytes, call: Any) -> bytes:
+                return bytes(call.auth_context()["x509_subject"][0])
+
+            return grpc.unary_unary_rpc_method_handler(answer)
+
+    with ThreadPoolExecutor(1) as pool:
+        server = grpc.server(pool)
+        server.add_generic_rpc_handlers((Subject(),))
+        own = grpc.ssl_server_credentials([(key, certificate)], trust, True)
+        port = server.add_secure_port("localhost:0", own)
+        server.start()
+        mine = grpc.ssl_channel_credentials(trust, key, certificate)
+        with grpc.secure_channel(f"localhost:{port}", mine) as channel:
+            said = channel.unary_unary("/any/thing")(b"", timeout=20)
+        server.stop(0).wait(20)
+    assert said == b"UID=clinic-a,OU=node,O=clinics"
 
 
 def test_an_operator_cannot_answer_as_a_service(authority: Authority, tmp_path: Path) -> None:

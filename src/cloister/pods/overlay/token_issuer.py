@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
+from cloister.core.errors import DataError
 from cloister.core.ids import AgentId, GroupId, checked_id
+from cloister.privacy.private_file import read_private_file, write_private_file
 
 if TYPE_CHECKING:
     from joserfc.jwk import ECKey, OKPKey
@@ -70,6 +74,51 @@ class TokenIssuer:
         lifetime_s: float = 600.0,
     ) -> str:
         """Return a token for an agent, bound to the holder's key."""
+        bound = {"cnf": {"jkt": holder.thumbprint()}}
+        return self._signed(agent_id, groups, lifetime_s, bound)
+
+    def issue_unbound(
+        self, agent_id: AgentId, *, groups: Iterable[GroupId] = (), lifetime_s: float = 600.0
+    ) -> str:
+        """Return a token that is bound to no key: whoever has it is the agent until it ends."""
+        return self._signed(agent_id, groups, lifetime_s, {})
+
+    def save_key(self, path: str | Path) -> None:
+        """Write the key and its name (a JSON Web Key) to a new file with mode 0600."""
+        private = {**self._key.as_dict(private=True), "kid": self.key_id}
+        write_private_file(path, json.dumps(private, sort_keys=True).encode() + b"\n")
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        issuer: str,
+        audience: str,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> Self:
+        """Return an issuer with a key that `save_key` wrote; refuse what others may read."""
+        from joserfc.errors import JoseError
+        from joserfc.jwk import OKPKey
+
+        content = read_private_file(path)
+        try:
+            fields = json.loads(content)
+            key_id = checked_id(fields.pop("kid"))
+            key = OKPKey.import_key(fields)
+        except (JoseError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            key_id, key = "", None
+        if key is None or not key.is_private or key.curve_name != "Ed25519":
+            raise DataError("not a private Ed25519 key with a kid", where=str(path))
+        return cls(issuer, audience, key_id, key=key, clock=clock)
+
+    def _signed(
+        self,
+        agent_id: AgentId,
+        groups: Iterable[GroupId],
+        lifetime_s: float,
+        more: dict[str, Any],
+    ) -> str:
         from joserfc import jwt
 
         now_s = self._clock()
@@ -80,7 +129,7 @@ class TokenIssuer:
             "iat": now_s,
             "exp": now_s + lifetime_s,
             "groups": sorted(groups),
-            "cnf": {"jkt": holder.thumbprint()},
+            **more,
         }
         header = {"alg": "Ed25519", "kid": self.key_id, "typ": "at+jwt"}
         return jwt.encode(header, claims, self._key, algorithms=["Ed25519"])

@@ -2,8 +2,9 @@
 
 A token is a JSON Web Token (RFC 7519) of an issuer whose public keys the node was given. It names
 one agent, is meant for one audience, ends soon, and is bound to a key that its holder must have
-(``cnf.jkt``, RFC 9449): a stolen token alone is worth nothing. A `Reader` of a request that came
-over a network is made here and nowhere else.
+(``cnf.jkt``, RFC 9449): a stolen token alone is worth nothing. Where an issuer's settings say
+``bound=False``, tokens that are bound to no key are accepted, too: whoever has such a token is its
+agent until it ends. A `Reader` of a request that came over a network is made here and nowhere else.
 
 Tokens of Solid-OIDC fit: ``agent_claim="webid"``, ``audience="solid"``, algorithm ES256. Solid asks
 that the WebID's profile names the issuer; a node looks nothing up, so `agent_prefixes` says of
@@ -24,7 +25,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pydantic import Field, JsonValue, field_validator
 
@@ -32,9 +33,7 @@ from cloister.core.errors import AccessDenied, SettingsError
 from cloister.core.ids import AgentId, GroupId, checked_id
 from cloister.core.rights import Reader
 from cloister.core.settings import Settings
-
-if TYPE_CHECKING:
-    from joserfc.jwk import Key
+from cloister.pods.overlay.token_keys import Algorithm, fitting, read_keys, registry_of
 
 __all__ = [
     "Algorithm",
@@ -46,11 +45,11 @@ __all__ = [
     "unverified_parts",
 ]
 
-Algorithm = Literal["Ed25519", "ES256"]
 MAX_TOKEN_CHARACTERS: Final = 8_192
 MAX_GROUPS: Final = 256
 _REMEMBERED: Final = 4_096  # tokens whose signature was checked
 _THUMBPRINT_CHARACTERS: Final = 43  # SHA-256 in base64url
+_ACCESS_TOKEN: Final = ("at+jwt", "application/at+jwt", "jwt", "")  # not a proof, not a logout
 
 
 def refused() -> AccessDenied:
@@ -76,8 +75,13 @@ class TrustedIssuer(Settings):
         And for these groups; of other groups in a token nothing is believed.
     agent_claim, groups_claim
         Where the agent's id and the groups are.
+    agent_prefix, group_prefix
+        Put before what is found there: a provider's ``ann`` becomes ``clinic-a:ann``.
     algorithms
-        How tokens may be signed.
+        How tokens may be signed; RSA keys are read where these name RS256 or PS256.
+    bound
+        Whether tokens must be bound to a key. A token that is bound is never taken for one that is
+        not.
     max_lifetime_s
         Tokens that are made for longer are refused.
     clock_skew_s
@@ -89,9 +93,12 @@ class TrustedIssuer(Settings):
     audience: str = Field(min_length=1)
     agent_prefixes: tuple[str, ...] = Field(min_length=1)
     group_prefixes: tuple[str, ...] = ()
-    agent_claim: Literal["sub", "webid"] = "sub"
-    groups_claim: str = "groups"
+    agent_claim: str = Field(default="sub", min_length=1)
+    groups_claim: str = Field(default="groups", min_length=1)
+    agent_prefix: str = ""
+    group_prefix: str = ""
     algorithms: tuple[Algorithm, ...] = ("Ed25519", "ES256")
+    bound: bool = True
     max_lifetime_s: float = Field(default=3_600.0, gt=0)
     clock_skew_s: float = Field(default=5.0, ge=0)
 
@@ -109,7 +116,7 @@ class VerifiedToken(NamedTuple):
     """What a verified token says."""
 
     reader: Reader
-    thumbprint: str  # of the key that the holder must have (RFC 7638)
+    thumbprint: str  # of the key that the holder must have (RFC 7638); empty where there is none
     begins_s: float
     expires_s: float
 
@@ -128,7 +135,9 @@ class TokenVerifier:
     def __init__(
         self, issuers: Sequence[TrustedIssuer], *, clock: Callable[[], float] = time.time
     ) -> None:
-        self._issuers = {one.issuer: (one, _read_keys(one)) for one in issuers}
+        self._issuers = {
+            one.issuer: (one, read_keys(one.issuer, one.keys, one.algorithms)) for one in issuers
+        }
         if len(self._issuers) != len(issuers):
             raise SettingsError("an issuer is given twice", where="TokenVerifier")
         self._clock = clock
@@ -146,15 +155,26 @@ class TokenVerifier:
         digest = hashlib.sha256(token.encode()).digest()
         with self._lock:
             found = self._known.get(digest)
+            known = self._known
         if found is None:
             found = self._checked(token)
             with self._lock:
-                self._known[digest] = found
+                known[digest] = found  # lost where an issuer was replaced meanwhile
                 while len(self._known) > _REMEMBERED:
                     self._known.popitem(last=False)
         if not found.begins_s <= self._clock() < found.expires_s:
             raise refused()
         return found
+
+    def replace(self, issuer: TrustedIssuer) -> None:
+        """Take an issuer's new settings and keys; its old tokens are verified anew.
+
+        Raises `SettingsError`, and changes nothing, where the keys cannot be trusted.
+        """
+        new = (issuer, read_keys(issuer.issuer, issuer.keys, issuer.algorithms))
+        with self._lock:
+            self._issuers = {**self._issuers, issuer.issuer: new}
+            self._known = OrderedDict()
 
     def _checked(self, token: str) -> VerifiedToken:
         from joserfc import jwt
@@ -163,10 +183,19 @@ class TokenVerifier:
         header, claims = unverified_parts(token)
         issuer, keys = self._issuers.get(_text(claims, "iss"), (None, {}))
         key = keys.get(_text(header, "kid"))
-        if issuer is None or key is None or header.get("alg") not in _algorithms(issuer, key):
+        if (
+            issuer is None
+            or key is None
+            or header.get("alg") not in fitting(key, issuer.algorithms)
+        ):
             raise refused()
+        if str(header.get("typ", "")).lower() not in _ACCESS_TOKEN:
+            raise refused()
+        algorithm = header["alg"]
         try:
-            verified = jwt.decode(token, key, algorithms=[header["alg"]])
+            verified = jwt.decode(
+                token, key, algorithms=[algorithm], registry=registry_of(algorithm)
+            )
         except (JoseError, ValueError, TypeError):
             raise refused() from None
         return _read_claims(issuer, verified.claims)
@@ -178,15 +207,13 @@ def _read_claims(issuer: TrustedIssuer, claims: Mapping[str, Any]) -> VerifiedTo
     audiences = audience if isinstance(audience, list) else [audience]
     issued_s, expires_s = _time(claims, "iat"), _time(claims, "exp")
     not_before_s = _time(claims, "nbf") if "nbf" in claims else issued_s
-    agent = _text(claims, issuer.agent_claim)
-    confirmation = claims.get("cnf")
-    thumbprint = _text(confirmation, "jkt") if isinstance(confirmation, dict) else ""
+    agent = issuer.agent_prefix + _text(claims, issuer.agent_claim)
+    thumbprint = _thumbprint(issuer, claims)
     if (
         claims.get("iss") != issuer.issuer
         or issuer.audience not in audiences
         or not issued_s < expires_s <= issued_s + issuer.max_lifetime_s
         or not agent.startswith(issuer.agent_prefixes)
-        or len(thumbprint) != _THUMBPRINT_CHARACTERS
     ):
         raise refused()
     try:
@@ -197,43 +224,26 @@ def _read_claims(issuer: TrustedIssuer, claims: Mapping[str, Any]) -> VerifiedTo
     return VerifiedToken(reader, thumbprint, begins_s, expires_s)
 
 
+def _thumbprint(issuer: TrustedIssuer, claims: Mapping[str, Any]) -> str:
+    """Return what a token is bound to; what cannot be checked is refused, not passed over."""
+    if not issuer.bound and "cnf" not in claims:
+        return ""
+    confirmation = claims.get("cnf")
+    thumbprint = _text(confirmation, "jkt") if isinstance(confirmation, dict) else ""
+    if len(thumbprint) != _THUMBPRINT_CHARACTERS:
+        raise refused()
+    return thumbprint
+
+
 def _groups(issuer: TrustedIssuer, claims: Mapping[str, Any]) -> frozenset[GroupId]:
     groups = claims.get(issuer.groups_claim, []) if issuer.group_prefixes else []
     if not isinstance(groups, list) or len(groups) > MAX_GROUPS:
         raise refused()
     if not all(isinstance(group, str) for group in groups):
         raise refused()
-    spoken_for = [group for group in groups if group.startswith(issuer.group_prefixes)]
+    named = [issuer.group_prefix + group for group in groups if group]
+    spoken_for = [group for group in named if group.startswith(issuer.group_prefixes)]
     return frozenset(GroupId(checked_id(group)) for group in spoken_for)
-
-
-def _read_keys(issuer: TrustedIssuer) -> dict[str, Key]:
-    """Read the issuer's key set; private or shared keys are refused."""
-    from joserfc.errors import JoseError
-    from joserfc.jwk import ECKey, KeySet, OKPKey
-
-    try:
-        keys = KeySet.import_key_set(issuer.keys).keys  # type: ignore[arg-type]
-    except (JoseError, ValueError, TypeError, KeyError):
-        raise SettingsError("not a JSON Web Key Set", where=issuer.issuer) from None
-    listed = issuer.keys.get("keys")
-    named = [isinstance(one, dict) and "kid" in one for one in listed or ()]  # type: ignore[union-attr]
-    found: dict[str, Key] = {}
-    for key in keys:
-        if not isinstance(key, (ECKey, OKPKey)) or key.is_private or not key.kid or not all(named):
-            raise SettingsError(
-                "keys must be public, of a curve, and have a kid", where=issuer.issuer
-            )
-        found[key.kid] = key
-    if not found or len(found) != len(keys):
-        raise SettingsError("no keys, or two with one kid", where=issuer.issuer)
-    return found
-
-
-def _algorithms(issuer: TrustedIssuer, key: Key) -> tuple[str, ...]:
-    """Return how this key may sign."""
-    fits = {"Ed25519": "Ed25519", "P-256": "ES256"}.get(str(key.as_dict().get("crv")))
-    return tuple(name for name in issuer.algorithms if name == fits)
 
 
 def unverified_parts(token: str) -> tuple[dict[str, Any], dict[str, Any]]:

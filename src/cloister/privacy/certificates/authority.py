@@ -115,7 +115,9 @@ class Authority:
         """Make a new authority in a folder that is not there yet, or is empty.
 
         Where `domains` (or networks, as in ``10.0.0.0/8``) are given, its certificates hold for
-        hosts there and on the machine itself only. A crash leaves no authority, or the whole one.
+        hosts there and on the machine itself only; gRPC cannot read that of addresses, and so
+        refuses certificates with addresses among their hosts. A crash leaves no authority, or the
+        whole one.
         """
         federation = CertificateName.checked(federation, "node", "any").federation
         passphrase = read_passphrase(passphrase_file)
