@@ -31,6 +31,7 @@ from cloister.privacy.releases.gaussian import GaussianRelease
 from cloister.privacy.secure_aggregation.errors import AggregationFailed
 from cloister.store import Database, Files
 from federate.engines.made_federation import SITES, A, B, C, Killed, Scene, agreed, secure
+from store.conftest import Server, server  # noqa: F401  the fixture, for one test
 
 NOISY = GaussianRelease(level="user", sigma=2.0, sensitivity=1.0)  # two of them: epsilon 3.3
 ANN = AgentId("ann")
@@ -108,7 +109,7 @@ def test_a_restored_ledger_lets_nothing_pass_until_a_limit_is_set(
     out = tmp_path / "state.backup"
     _done(call("backup", state, "--out", str(out), "--files", str(tmp_path / "files")))
     outcome = _done(call(*_restoring(out, tmp_path)))
-    assert "nothing may pass" in outcome.out
+    assert "Nothing may pass" in outcome.out
     with Ledger.open(tmp_path / "new.db") as ledger, Ledger.open(state) as lost:
         *before, note = ledger.entries()
         assert before == lost.entries()
@@ -163,6 +164,74 @@ def test_limits_stay_where_somebody_vouches_that_nothing_was_released(
         assert "vouches" in ledger.entries()[-1].purpose
         _release(ledger)
         check_ledger(ledger)
+
+
+def test_what_was_released_since_comes_back_from_an_export(
+    call: Run, state: str, tmp_path: Path
+) -> None:
+    out, export = tmp_path / "state.backup", tmp_path / "ledger.json"
+    _done(call("backup", state, "--out", str(out)))
+    with Ledger.open(state) as lost:
+        lost.set_limit("clinic", Limit(epsilon=6.0, delta=1e-6), purpose="more")
+        _release(lost)
+    _done(call("ledger", "export", str(export), "--ledger", state))
+    given = ("--ledger-export", str(export), "--nothing-released-since", "--json")
+    assert _done(call(*_restoring(out, tmp_path, *given))).json["added_entries"] == 2
+    with Ledger.open(tmp_path / "new.db") as ledger, Ledger.open(state) as lost:
+        assert ledger.entries()[:-1] == lost.entries()
+        assert ledger.cost("clinic", delta=1e-6) == lost.cost("clinic", delta=1e-6)
+        assert check_ledger(ledger, pinned=lost.head().hash).n_pending == 1
+
+
+@pytest.mark.parametrize("wrong", ["another ledger", "changed", "older", "no ledger"])
+def test_an_export_that_does_not_go_on_from_the_backup_changes_nothing(
+    call: Run, state: str, tmp_path: Path, wrong: str
+) -> None:
+    out, export, other = tmp_path / "state.backup", tmp_path / "ledger.json", state
+    if wrong == "older":
+        _done(call("ledger", "export", str(export), "--ledger", state))
+        with Ledger.open(state) as ledger:
+            _release(ledger)
+    _done(call("backup", state, "--out", str(out)))
+    if wrong == "another ledger":
+        other = str(tmp_path / "other.db")
+    with Ledger.open(other) as ledger:
+        for _ in range(4):
+            _release(ledger) if ledger.limit("clinic") is None else ledger.set_limit(
+                "clinic", Limit(epsilon=9.0, delta=1e-6), purpose="more"
+            )
+    if wrong != "older":
+        _done(call("ledger", "export", str(export), "--ledger", other))
+    if wrong == "changed":
+        export.write_text(export.read_text().replace('"epsilon": 9.0', '"epsilon": 90.0'))
+    if wrong == "no ledger":
+        export.write_text("[]")
+    outcome = call(*_restoring(out, tmp_path, "--ledger-export", str(export)))
+    assert (outcome.code, "ledger" in outcome.err) == (1, True)
+    _done(call(*_restoring(out, tmp_path)))  # it is still empty
+
+
+def test_a_ledger_moves_to_postgresql_and_back(
+    call: Run,
+    state: str,
+    tmp_path: Path,
+    server: Server,  # noqa: F811
+) -> None:
+    there, back = tmp_path / "there.backup", tmp_path / "back.backup"
+    server.execute("CREATE SCHEMA moved")
+    address = server.address("moved")
+    _done(call("backup", state, "--out", str(there)))
+    vouched = "--nothing-released-since"
+    _done(call("restore", str(there), "--state", address, vouched))
+    with Ledger.open(address) as ledger:
+        _release(ledger)
+        entries = ledger.entries()
+    _done(call("backup", address, "--out", str(back)))
+    _done(call(*_restoring(back, tmp_path, vouched)))
+    with Ledger.open(tmp_path / "new.db") as ledger, Ledger.open(state) as first:
+        assert ledger.entries()[:-1] == entries
+        assert entries[:2] == first.entries()
+        assert check_ledger(ledger).n_pending == 2
 
 
 def test_a_party_that_the_backup_does_not_know_can_be_held(

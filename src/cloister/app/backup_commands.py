@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from cloister.app.restored_ledger import Lost
+    from cloister.privacy.ledger.entry import Entry
     from cloister.store.backup_manifest import BackupManifest
     from cloister.store.files import Files
 
@@ -201,6 +202,13 @@ def restore(
             help="Vouch that nothing was released after the backup; it is recorded.",
         ),
     ] = False,
+    ledger_export: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="An export of the ledger that was lost (JSON): its later entries are added.",
+        ),
+    ] = None,
     party: Annotated[
         list[str] | None,
         typer.Option(
@@ -217,6 +225,7 @@ def restore(
     Pages that users were shown are left out, unless nothing was released: they may have been
     learnt from since, or deleted.
     """
+    from cloister.app.restored_entries import exported_entries
     from cloister.app.restored_ledger import Lost, LostKind
 
     kind = LostKind.NONE if nothing_released else LostKind.HOLD
@@ -224,8 +233,9 @@ def restore(
         kind = LostKind.CHARGE
     lost = Lost(kind, lost_epsilon or 0.0, tuple(party or ()))
     places = {"files": files, "home": home, "included": included}
+    exported = [] if ledger_export is None else exported_entries(ledger_export)
     with console(err=True).status("restoring"):
-        return _restored(file, state, places, _passphrase(passphrase_file), lost)
+        return _restored(file, state, places, _passphrase(passphrase_file), lost, exported)
 
 
 def _restored(
@@ -234,8 +244,10 @@ def _restored(
     places: Mapping[str, Path | None],
     passphrase: bytes | None,
     lost: Lost,
+    exported: list[tuple[Entry, str | None]],
 ) -> dict[str, Any]:
     from cloister.app.known_schemas import known_schemas
+    from cloister.app.restored_entries import add_exported
     from cloister.app.restored_ledger import LostKind, check_restored, note_restored
     from cloister.app.restored_pages import drop_pages
     from cloister.store.addresses import parse_address
@@ -248,6 +260,7 @@ def _restored(
         result = backup_result(file, manifest, encrypted=passphrase is not None)
 
         def also(connection: sa.Connection) -> None:
+            result["added_entries"] = add_exported(connection, exported) if exported else 0
             note_restored(connection, manifest=manifest, lost=lost)
             vouched = lost.kind is LostKind.NONE
             result["dropped_pages"] = 0 if vouched else drop_pages(connection)

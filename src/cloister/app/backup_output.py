@@ -17,8 +17,8 @@ __all__ = ["backup_result", "show_backup", "show_restored"]
 Result = dict[str, Any]
 
 _LOST: Final = {
-    "hold": "Releases after the backup are not in this ledger. Until you know of them, nothing may "
-    "pass: the limit of every party is 0 now.\nSet each anew, less what was spent since: "
+    "hold": "Releases that it does not know may have been made since. Nothing may pass until you "
+    "know of them: the limit of every party is 0 now.\nSet each anew, less what was spent since: "
     "cloister ledger limit PARTY --epsilon E",
     "charge": "Each party was charged what you said its releases after the backup cost.",
     "none": "Recorded: somebody vouches that nothing was released after the backup.",
@@ -62,6 +62,8 @@ def show_restored(result: Result) -> None:
     if result["dropped_pages"]:
         n = number(result["dropped_pages"])
         typer.echo(f"Left out: {n} pages of the click log, which may have been learnt from since.")
+    if result["added_entries"]:
+        typer.echo(f"Added from the export: {number(result['added_entries'])} ledger entries.")
     if "restored_head" in result:
         typer.echo(_LOST[result["lost"]])
         typer.echo(f"The ledger is whole; its head is {_head(result['restored_head'])}.")
@@ -74,7 +76,11 @@ def show_restored(result: Result) -> None:
 def _show_content(result: Result) -> None:
     typer.echo(f"State of {result['made_at']}, from {result['database']}, by {result['version']}.")
     table("", ["table", "rows"], [[name, n] for name, n in result["rows"].items()])
-    for kind, name in (("files", "files"), ("home_files", "home"), ("included_files", "included")):
+    for kind, name in (
+        ("files", "by content"),
+        ("home_files", "home"),
+        ("included_files", "included"),
+    ):
         if result[kind]:
             typer.echo(f"{name}: {number(result[kind])} files")
     if result["ledger"] is not None:

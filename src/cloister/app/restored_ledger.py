@@ -1,7 +1,8 @@
 """What a restored ledger does not know: releases that were made after the backup.
 
 Whoever got them has them, so limits would be spent twice. Restoring therefore writes into the
-ledger, in the same transaction, that the state was restored and from which head, and one of three:
+ledger, in the same transaction, that the state was restored and from which head. Later entries can
+be added from an export (`restored_entries`); about what is still unknown, one of three is done:
 
 - *hold* (unless told otherwise): the limit of every party that the ledger knows becomes epsilon 0,
   so that nothing of theirs is released until somebody who knows sets a limit;
