@@ -13,6 +13,7 @@ import httpx
 
 from cloister.core.errors import (
     AccessDenied,
+    BudgetExceeded,
     CloisterError,
     Conflict,
     DataError,
@@ -23,7 +24,7 @@ from cloister.web.callers import Caller, Role
 from cloister.web.json_shape import check_json_shape
 from cloister.web.messages import BINARY
 from cloister.web.peer_socket import Deadline, peer_context
-from cloister.web.refusals import PeerBusy, PeerUnreachable
+from cloister.web.refusals import REFUSAL_HEADER, PeerBusy, PeerUnreachable
 from cloister.web.tls import LiveTls, TlsFiles
 
 __all__ = ["PeerBusy", "PeerClient", "PeerUnreachable"]
@@ -208,6 +209,8 @@ class PeerClient:
             what, remedy = str(told["error"])[:500], str(told["remedy"])[:500]
         except (ValueError, TypeError, KeyError, DataError):
             what, remedy = f"the service answered with status {status}", ""
+        if answer.headers.get(REFUSAL_HEADER) == "budget":
+            raise BudgetExceeded(what, where=self.url, remedy=remedy)
         if status in _KINDS:
             raise _KINDS[status](what, where=self.url, remedy=remedy)
         if status in (429, 503):

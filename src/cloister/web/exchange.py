@@ -13,14 +13,14 @@ from starlette.types import Scope, Send
 from cloister.web.callers import SERVICES, Caller
 from cloister.web.logs import SeldomLog, log_event
 from cloister.web.metrics import ServiceMetrics
-from cloister.web.refusals import Refusal
+from cloister.web.refusals import REFUSAL_HEADER, Refusal
 
 __all__ = ["Exchange"]
 
 UNKNOWN_ROUTE: Final = "unknown"
 PIECE_BYTES: Final = 64 << 10  # of an answer: between two of them a client must have read
 _GONE: Final = 499  # in logs only: the client went away
-_SELDOM: Final = frozenset({429, 503})  # what strangers or many can cause by asking more
+_SELDOM: Final = frozenset({"too_many", "busy"})  # what grows with the number of requests
 _HEADERS: Final = (
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
@@ -77,6 +77,7 @@ class Exchange:
         headers = (
             ("content-type", "application/json"),
             ("content-length", str(len(body))),
+            (REFUSAL_HEADER, refusal.kind),
             *refusal.headers,
         )
         raw = [(name.encode(), value.encode()) for name, value in headers]
@@ -90,7 +91,7 @@ class Exchange:
         metrics.answered(self.route, self.method, self.status or _GONE, seconds)
         if self.refusal:
             metrics.refused(self.refusal)
-        if self.refusal and self.status in _SELDOM:
+        if self.refusal in _SELDOM:
             seldom.event("refused", self.refusal)
             return
         log_event(

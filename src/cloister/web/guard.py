@@ -84,7 +84,7 @@ class Guard:
             pass
         except Exception as error:
             refusal = _refusal(error)
-            if refusal is FAILED:
+            if refusal.status >= 500:
                 exchange.failure = failure(type(error), error.__traceback__)
             if exchange.begun:  # too late to say so: the server cuts the connection
                 raise

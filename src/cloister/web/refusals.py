@@ -27,6 +27,7 @@ __all__ = [
     "NotIdentified",
     "PeerBusy",
     "PeerUnreachable",
+    "REFUSAL_HEADER",
     "Refusal",
     "TooLong",
     "TooMany",
@@ -35,6 +36,7 @@ __all__ = [
     "refusal_of",
 ]
 
+REFUSAL_HEADER: Final = "x-refusal"  # the kind of a refusal, in one word
 MAX_TEXT: Final = 500  # characters of an error that are told
 
 
