@@ -72,7 +72,8 @@ class TrustedIssuer(Settings):
         The issuer speaks for agents whose id begins so; each ends in ``/``, ``#`` or ``:``, or is
         empty for all agents.
     group_prefixes
-        And for these groups; of other groups in a token nothing is believed.
+        And for these groups; of other groups in a token, and of such that cannot be an id (with a
+        blank in them), nothing is believed.
     agent_claim, groups_claim
         Where the agent's id and the groups are.
     agent_prefix, group_prefix
@@ -176,6 +177,12 @@ class TokenVerifier:
             self._issuers = {**self._issuers, issuer.issuer: new}
             self._known = OrderedDict()
 
+    def drop(self, issuer: str) -> None:
+        """Believe an issuer no more."""
+        with self._lock:
+            self._issuers = {name: one for name, one in self._issuers.items() if name != issuer}
+            self._known = OrderedDict()
+
     def _checked(self, token: str) -> VerifiedToken:
         from joserfc import jwt
         from joserfc.errors import JoseError
@@ -243,7 +250,14 @@ def _groups(issuer: TrustedIssuer, claims: Mapping[str, Any]) -> frozenset[Group
         raise refused()
     named = [issuer.group_prefix + group for group in groups if group]
     spoken_for = [group for group in named if group.startswith(issuer.group_prefixes)]
-    return frozenset(GroupId(checked_id(group)) for group in spoken_for)
+    return frozenset(GroupId(group) for group in spoken_for if _can_be_id(group))
+
+
+def _can_be_id(text: str) -> bool:
+    try:
+        return bool(checked_id(text))
+    except SettingsError:
+        return False
 
 
 def unverified_parts(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
