@@ -52,6 +52,7 @@ class Trained(NamedTuple):
 def train(
     folder: FlowerFolder,
     *,
+    n_sites: int | None = None,
     meet_s: float = 60.0,
     advance: Callable[[int, int], None] = lambda done, total: None,
 ) -> Trained:
@@ -61,8 +62,10 @@ def train(
     ----------
     folder
         The coordinator's.
+    n_sites
+        How many sites to wait for before rounds begin; all unless given.
     meet_s
-        How long to wait for all sites before rounds begin with those that are there.
+        How long to wait for them; then rounds begin with those that are there.
     advance
         Is told how many rounds are done, of how many.
     """
@@ -74,7 +77,7 @@ def train(
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        done.append(_run_rounds(folder, grid, meet_s, advance))
+        done.append(_run_rounds(folder, grid, n_sites, meet_s, advance))
 
     with (
         SuperLinkControl(settings.address, folder.ca) as control,
@@ -99,13 +102,17 @@ def _run_as_server(control: SuperLinkControl, tasks: RuntimeTasks, app: ServerAp
 
 
 def _run_rounds(
-    folder: FlowerFolder, grid: Grid, meet_s: float, advance: Callable[[int, int], None]
+    folder: FlowerFolder,
+    grid: Grid,
+    n_sites: int | None,
+    meet_s: float,
+    advance: Callable[[int, int], None],
 ) -> Trained:
     path = folder.party_file
     file = CoordinatorFile.from_toml(path)
     known = FederationRoster.from_json(path.parent / file.roster).directory()
     flower = FlowerEngine(grid, SigningIdentity.load(folder.coordinator_key), known)
-    met = flower.meet(len(known), meet_s)
+    met = flower.meet(len(known) if n_sites is None else n_sites, meet_s)
     with (
         WatchingEngine(flower, every_s=HELLO_S / 2, hello_s=HELLO_S) as engine,
         opened_federation(path, engine) as federation,

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import socket
 import ssl
 import sys
-import sysconfig
 import time
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, Final
 
 import httpx
 
-from cloister.core.errors import SettingsError, StoreError
+from cloister.core.errors import StoreError
 from cloister.federate.engines.coordinator_file import opened_federation
 from cloister.federate.engines.flower.flower_folder import FlowerFolder
 from cloister.federate.engines.flower.processes import (
@@ -21,16 +19,19 @@ from cloister.federate.engines.flower.processes import (
     find_program,
     start_program,
 )
-from cloister.federate.engines.flower.site_process import ADDRESS
 from cloister.federate.engines.flower.superlink_control import SuperLinkControl
+from cloister.federate.engines.flower.supernode import (
+    SUPERNODE,
+    flower_environment,
+    flower_script,
+)
 from cloister.federate.engines.in_process import InProcessEngine
 
 __all__ = ["register_supernodes", "start", "status", "stop"]
 
 START_S: Final = 60.0
-LOOPBACK: Final = "127.0.0.1"
 _POLL_S: Final = 0.1
-_PROGRAMS: Final = {"coordinator": ("superlink",), "site": ("site", "supernode")}
+_PROGRAMS: Final = {"coordinator": ("superlink",), "site": ("site", SUPERNODE)}
 _MODULE: Final = "cloister.federate.engines.flower.site_process"
 
 
@@ -77,76 +78,45 @@ def register_supernodes(folder: FlowerFolder) -> list[str]:
 def _start_superlink(folder: FlowerFolder) -> Program:
     host, _, port = folder.settings.address.rpartition(":")
     command = [
-        _script("flower-superlink"),
+        flower_script("flower-superlink"),
         *("--host", host.strip("[]"), "--port", port),
         *("--ssl-certfile", str(folder.certificate), "--ssl-keyfile", str(folder.certificate_key)),
         *("--ssl-ca-certfile", str(folder.ca), "--database", str(folder.state)),
         *("--enable-supernode-auth", "--disable-runtime-dependency-installation"),
         *("--isolation", "process", "--superexec-auth-secret-file", str(folder.secret)),
     ]
-    program = start_program(folder.running, "superlink", command, _environment(folder))
-    _wait_for(folder, program, f"https://{folder.settings.address}/health")
+    program = start_program(folder.running, "superlink", command, flower_environment(folder))
+    _wait_for(folder, program, lambda: _healthy(folder))
     return program
 
 
 def _start_site(folder: FlowerFolder) -> list[Program]:
-    """Start the SuperNode, and the site's process beside it, on a port that nobody else uses."""
-    running = [find_program(folder.running, name) for name in _PROGRAMS["site"]]
-    if all(running):
-        return [one for one in running if one is not None]
-    stop(folder)  # one without the other: they share a port
-    address = f"{LOOPBACK}:{_free_port()}"
-    command = [
-        _script("flower-supernode"),
-        *("--superlink", folder.settings.address, "--root-certificates", str(folder.ca)),
-        *("--auth-supernode-private-key", str(folder.node_key)),
-        *("--host", LOOPBACK, "--port", address.rpartition(":")[2]),
-        *("--isolation", "process", "--superexec-auth-secret-file", str(folder.secret)),
-    ]
-    environment = _environment(folder)
-    node = start_program(folder.running, "supernode", command, environment)
-    _wait_for(folder, node, f"http://{address}/health")
-    beside = [sys.executable, "-m", _MODULE, str(folder.path)]
-    site = start_program(folder.running, "site", beside, {**environment, ADDRESS: address})
-    return [site, node]
+    """Start the site's process; it starts its SuperNode, and starts it again where it ends."""
+    command = [sys.executable, "-m", _MODULE, str(folder.path)]
+    site = start_program(folder.running, "site", command, {})
+    _wait_for(folder, site, lambda: find_program(folder.running, SUPERNODE) is not None)
+    node = find_program(folder.running, SUPERNODE)
+    return [site] if node is None else [site, node]
 
 
-def _environment(folder: FlowerFolder) -> dict[str, str]:
-    """Keep Flower at home: no telemetry, no question about updates, its files in the folder."""
-    home = folder.path / "flower"
-    home.mkdir(mode=0o700, exist_ok=True)
-    return {
-        "FLWR_TELEMETRY_ENABLED": "0",
-        "FLWR_DISABLE_UPDATE_CHECK": "1",
-        "FLWR_HOME": str(home.resolve()),
-    }
-
-
-def _script(name: str) -> str:
-    path = Path(sysconfig.get_path("scripts"), name)
-    if not path.exists():
-        raise SettingsError("Flower's program is not beside Python", where=str(path))
-    return str(path)
-
-
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind((LOOPBACK, 0))
-        return int(listening.getsockname()[1])
-
-
-def _wait_for(folder: FlowerFolder, program: Program, url: str) -> None:
-    """Wait until a program answers; say where its words are if it does not."""
+def _healthy(folder: FlowerFolder) -> bool:
     verify = ssl.create_default_context(cafile=str(folder.ca))
+    url = f"https://{folder.settings.address}/health"
+    try:
+        return httpx.get(url, verify=verify, trust_env=False).status_code == httpx.codes.OK
+    except httpx.TransportError:
+        return False
+
+
+def _wait_for(folder: FlowerFolder, program: Program, ready: Callable[[], bool]) -> None:
+    """Wait until a program is ready; say where its words are if it ends before."""
     deadline = time.monotonic() + START_S
     while find_program(folder.running, program.name) and time.monotonic() < deadline:
-        try:
-            if httpx.get(url, verify=verify, trust_env=False).status_code == httpx.codes.OK:
-                return
-        except httpx.TransportError:
-            time.sleep(_POLL_S)
+        if ready():
+            return
+        time.sleep(_POLL_S)
     raise StoreError(
         f"{program.name} did not start",
-        where=url,
+        where=str(folder.path),
         remedy=f"see {folder.running / program.name}.log",
     )

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -72,7 +73,8 @@ def end_program(folder: Path, name: str) -> bool:
     program = find_program(folder, name)
     if program is not None:
         for how in (signal.SIGTERM, signal.SIGKILL):
-            os.kill(program.pid, how)
+            with suppress(ProcessLookupError):
+                os.kill(program.pid, how)
             deadline = time.monotonic() + END_S
             while find_program(folder, name) and time.monotonic() < deadline:
                 time.sleep(_POLL_S)
@@ -94,4 +96,8 @@ def _began(pid: int) -> int | None:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return None if fields[0] in "ZX" else int(fields[19])
+    if fields[0] in "ZX":
+        with suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)  # where it was ours
+        return None
+    return int(fields[19])

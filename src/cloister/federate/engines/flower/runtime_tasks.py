@@ -124,10 +124,12 @@ class RuntimeTasks:
         try:
             given = self._client.AcquireTask(request)
         except httpx.HTTPStatusError as error:
+            if error.response.status_code != httpx.codes.UNAUTHORIZED:
+                raise
             raise StoreError(
-                f"Flower gives us no tasks: {error.response.status_code}",
+                "Flower gives us no tasks",
                 where=self._address,
-                remedy="see that both sides have the same secret and Flower's version is ours",
+                remedy="see that both sides have the same secret",
             ) from None
         return _Task(given.task.run_id, given.token) if given.token else None
 

@@ -6,7 +6,6 @@ It lives as long as the site takes part. Masks of secure aggregation are in its 
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import sys
 import threading
@@ -14,24 +13,24 @@ from pathlib import Path
 from typing import Final
 
 import httpx
+from flwr.clientapp import ClientApp
 
 from cloister.core.errors import SettingsError
 from cloister.federate.engines.flower.flower_folder import FlowerFolder
 from cloister.federate.engines.flower.runtime_tasks import RuntimeTasks
 from cloister.federate.engines.flower.signed_messages import COORDINATOR
 from cloister.federate.engines.flower.site_desk import SiteDesk
+from cloister.federate.engines.flower.supernode import SuperNode
 from cloister.federate.engines.site_file import SiteFile, opened_site
 from cloister.privacy.identity import Directory, SigningIdentity
 
-__all__ = ["ADDRESS", "answer_until", "main"]
+__all__ = ["answer_until", "main"]
 
-ADDRESS: Final = "CLOISTER_FLOWER_RUNTIME"  # of the SuperNode's Runtime API, on loopback
 IDLE_S: Final = 0.1
-AWAY_S: Final = 1.0  # where the SuperNode does not answer
 _log: Final = logging.getLogger(__name__)
 
 
-def answer_until(stop: threading.Event, folder: FlowerFolder, address: str) -> None:
+def answer_until(stop: threading.Event, folder: FlowerFolder) -> None:
     """Open the site, and answer what its SuperNode brings until told to stop."""
     settings, path = folder.settings, folder.party_file
     file = SiteFile.from_toml(path)
@@ -39,25 +38,34 @@ def answer_until(stop: threading.Event, folder: FlowerFolder, address: str) -> N
         raise SettingsError("not a site's folder, or no signing key", where=str(folder.path))
     identity = SigningIdentity.load(path.parent / file.signing_key)
     known = Directory({COORDINATOR: bytes.fromhex(settings.coordinator_key)})
-    with opened_site(path) as site, RuntimeTasks(address, folder.secret) as tasks:
+    node = SuperNode(folder)
+    with opened_site(path) as site, RuntimeTasks(node.address, folder.secret) as tasks:
         app = SiteDesk(site, identity, known).client_app()
         _log.info("site %s is open", site.site_id)
-        while not stop.is_set():
-            try:
-                pause_s = 0.0 if tasks.answer_one(app) else IDLE_S
-            except httpx.HTTPError as error:
-                _log.warning("the SuperNode does not answer: %s", error)
-                pause_s = AWAY_S
-            stop.wait(pause_s)
+        try:
+            while not stop.is_set():
+                node.keep()
+                stop.wait(0.0 if _answered(tasks, app) else IDLE_S)
+        finally:
+            node.end()
+
+
+def _answered(tasks: RuntimeTasks, app: ClientApp) -> bool:
+    try:
+        return tasks.answer_one(app)
+    except httpx.HTTPError as error:  # it starts, or ends: what was lost is asked for again
+        _log.debug("the SuperNode does not answer: %s", error)
+        return False
 
 
 def main() -> None:
     """Answer until SIGTERM."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    logging.getLogger("alembic").setLevel(logging.WARNING)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    answer_until(stop, FlowerFolder(Path(sys.argv[1])), os.environ[ADDRESS])
+    answer_until(stop, FlowerFolder(Path(sys.argv[1])))
 
 
 if __name__ == "__main__":
