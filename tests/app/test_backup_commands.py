@@ -410,6 +410,18 @@ def test_included_files_come_back_under_their_old_paths(
     assert stat.S_IMODE((copy / "keys/signing.pem").stat().st_mode) == 0o600
 
 
+def test_what_would_be_left_out_silently_is_an_error(call: Run, state: str, tmp_path: Path) -> None:
+    out, config = tmp_path / "state.backup", tmp_path / "config"
+    config.mkdir()
+    (config / "link").symlink_to(tmp_path)
+    outcome = call("backup", state, "--out", str(out), "--include", str(config))
+    assert (outcome.code, "not followed" in outcome.err) == (1, True)
+    Database.open(tmp_path / "foreign.db").close()
+    outcome = call("backup", str(tmp_path / "foreign.db"), "--out", str(out))
+    assert (outcome.code, "nothing of Cloister's" in outcome.err) == (1, True)
+    assert not out.exists()
+
+
 def test_a_folder_with_something_in_it_is_not_restored_into(
     call: Run, state: str, home: Path, tmp_path: Path
 ) -> None:

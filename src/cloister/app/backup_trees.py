@@ -55,10 +55,21 @@ def included_files(paths: Iterable[Path]) -> Iterator[TreeFile]:
 
 
 def _folders(top: Path) -> Iterator[tuple[Path, list[Path]]]:
-    """Walk in the order of names; links to folders are not followed."""
-    for folder, inside, names in os.walk(top):
+    """Walk in the order of names; what cannot be walked through is an error."""
+    for folder, inside, names in os.walk(top, onerror=_raise):
         inside[:] = sorted(name for name in inside if name != INCOMING)
+        for name in inside:
+            if Path(folder, name).is_symlink():
+                raise SettingsError(
+                    "a link to a folder is not followed",
+                    where=str(Path(folder, name)),
+                    remedy="name the folder itself",
+                )
         yield Path(folder), [Path(folder, name) for name in sorted(names)]
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def _of_index(path: Path) -> bool:

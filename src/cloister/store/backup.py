@@ -120,7 +120,9 @@ def _write_all(source: BackupSource, archive: ArchiveWriter, version: str) -> Ba
             connection.exec_driver_sql("SET TRANSACTION DEFERRABLE")
         names = backed_up_tables(connection)
         made_at = datetime.now(UTC).isoformat(timespec="seconds")
-        migrations = _migrations(connection) if names else ()
+        if not names:
+            raise NotFound("nothing of Cloister's is in this database", where=repr(source.database))
+        migrations = _migrations(connection)
         ledger = source.ledger_head(connection)
         tables = tuple(_write_table(connection, name, archive, members) for name in names)
     if source.files is not None:
