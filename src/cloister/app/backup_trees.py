@@ -46,8 +46,8 @@ def included_files(paths: Iterable[Path]) -> Iterator[TreeFile]:
         whole = given.absolute()
         if not whole.exists():
             raise NotFound("no such file or folder", where=str(given))
-        inside = [path for _, found in _folders(whole) for path in found]
-        for path in inside if whole.is_dir() else [whole]:
+        folders = _folders(whole) if whole.is_dir() else [(whole.parent, [whole])]
+        for path in (path for _, found in folders for path in found):
             clean = Path(os.path.normpath(path))
             if clean not in seen:
                 seen.add(clean)
@@ -69,7 +69,7 @@ def _folders(top: Path) -> Iterator[tuple[Path, list[Path]]]:
 
 
 def _raise(error: OSError) -> None:
-    raise error
+    raise StoreError(f"cannot be read: {error.strerror}", where=str(error.filename))
 
 
 def _of_index(path: Path) -> bool:
