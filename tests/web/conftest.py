@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Iterator
-from pathlib import Path
-from typing import NamedTuple
 
-import httpx
 import pytest
 
 from cloister.web.callers import Role, caller_uri
 from cloister.web.limits import ServiceLimits
 from cloister.web.serving import TlsFiles
 from web.authority import Authority
+from web.certificates import Certificates
 from web.small_service import FEDERATION, serving
-
-
-class Certificates(NamedTuple):
-    """Who has which files."""
-
-    authority: Authority
-    server: TlsFiles
-    node: TlsFiles
-    operator: TlsFiles
-    other_federation: TlsFiles
-    nameless: TlsFiles
-    stranger: TlsFiles  # of another authority
 
 
 @pytest.fixture(scope="session")
@@ -62,11 +47,3 @@ def plain_url() -> Iterator[str]:
 def secure_url(certificates: Certificates) -> Iterator[str]:
     with serving(ServiceLimits(), certificates.server) as url:
         yield url
-
-
-def client_with(url: str, files: TlsFiles | None, authority: Path) -> httpx.Client:
-    """Return a plain client with or without a certificate."""
-    context = ssl.create_default_context(cafile=authority)
-    if files is not None:
-        context.load_cert_chain(files.certificate, files.key)
-    return httpx.Client(base_url=url, verify=context, trust_env=False)

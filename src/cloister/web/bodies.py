@@ -14,7 +14,7 @@ from cloister.web.limits import ServiceLimits
 from cloister.web.messages import BINARY
 from cloister.web.refusals import TooLong, WrongContent
 
-__all__ = ["AmbiguousLength", "Disconnected", "Headers", "checked_body", "takes_bytes"]
+__all__ = ["UnsoundHead", "Disconnected", "Headers", "checked_body", "takes_bytes"]
 
 _JSON = "application/json"
 
@@ -23,10 +23,10 @@ class Disconnected(Exception):
     """The client went away before its body was whole."""
 
 
-class AmbiguousLength(DataError):
-    """Two programs could disagree where the body ends."""
+class UnsoundHead(DataError):
+    """The head of a request is one that two programs could read differently, or too long."""
 
-    usual_remedy = "say the length of the body once"
+    usual_remedy = "send plain HTTP/1.1"
 
 
 class Headers:
@@ -46,7 +46,7 @@ class Headers:
         lengths = found.get(b"content-length", [])
         self.chunked = b"transfer-encoding" in found
         if len(lengths) > 1 or (lengths and self.chunked):
-            raise AmbiguousLength("the length of the body is said twice")
+            raise UnsoundHead("the length of the body is said twice")
         self.n_bytes = int(lengths[0]) if lengths and lengths[0].isdigit() else 0
         self.encoded = b"content-encoding" in found
         types = found.get(b"content-type", [])

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from cloister.core.errors import DataError, NotFound
 from cloister.web.addresses import client_network, is_loopback
 from cloister.web.admission import CALLER, PEER, Identification, RouteRule
-from cloister.web.bodies import AmbiguousLength, Disconnected, Headers, checked_body, takes_bytes
+from cloister.web.bodies import Disconnected, Headers, UnsoundHead, checked_body, takes_bytes
 from cloister.web.callers import Caller, Role
 from cloister.web.exchange import Exchange
 from cloister.web.limits import ServiceLimits
@@ -31,7 +31,6 @@ from cloister.web.refusals import (
     NOTHING_HERE,
     NotIdentified,
     Refusal,
-    TooLong,
     TooMany,
     UnknownMethod,
     refusal_of,
@@ -39,6 +38,7 @@ from cloister.web.refusals import (
 
 __all__ = ["Guard", "GuardSettings"]
 
+_VERSIONS: Final = frozenset({"1.0", "1.1"})
 LOCAL: Final = Caller(Role.OPERATOR, "local")  # on the few routes that are for this machine
 
 
@@ -94,7 +94,9 @@ class Guard:
 
     async def _pass(self, scope: Scope, receive: Receive, exchange: Exchange) -> None:
         if len(scope["headers"]) > self._limits.max_headers:
-            raise TooLong(f"at most {self._limits.max_headers} headers are taken")
+            raise UnsoundHead(f"at most {self._limits.max_headers} headers are taken")
+        if scope["http_version"] not in _VERSIONS:
+            raise UnsoundHead("this version of HTTP is not known")
         headers = Headers(scope["headers"])
         rule = await self._admitted(scope, exchange)
         if b"\x00" in scope["path"].encode() or b"%00" in scope["query_string"]:
@@ -173,7 +175,7 @@ def _hidden(caller: Caller, others: Sequence[RouteRule]) -> Exception:
 def _refusal(error: Exception) -> Refusal:
     if isinstance(error, RequestValidationError):
         return _invalid(error)
-    if isinstance(error, AmbiguousLength):
+    if isinstance(error, UnsoundHead):
         return refusal_of(error)._replace(headers=(("connection", "close"),))
     if isinstance(error, HTTPException):
         known = NOTHING_HERE if error.status_code in (404, 405) else INVALID
