@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 
 from cloister.index.entity_view import LEVELS, Level
 from cloister.privacy.accounting import composed_epsilon, losses_of
-from cloister.privacy.ledger.entry import Receipt
+from cloister.privacy.ledger.entry import Label, Receipt
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.mechanisms.aes_noise import AesWords, Words, add_noise
 from cloister.privacy.mechanisms.noise_table import noise_table
@@ -94,22 +94,19 @@ class NoisyStatistics:
     def record(
         self, ledger: Ledger, *, party_id: str, recipient: str, purpose: str
     ) -> list[Receipt]:
-        """Record all of it on a ledger or be refused; send nothing before this returns.
+        """Record all of it on a ledger or be refused; send nothing before this returns."""
+        label = Label(party_id, recipient, purpose)
+        return ledger.database.run(lambda connection: self.record_in(connection, ledger, label))
+
+    def record_in(self, connection: sa.Connection, ledger: Ledger, label: Label) -> list[Receipt]:
+        """Record all of it inside a caller's transaction.
 
         The ledger keeps the digest and the size of the tables, not the tables.
         """
         payload = self.statistics.statement()
-
-        def work(connection: sa.Connection) -> list[Receipt]:
-            return [
-                ledger.release_in(
-                    connection, one, payload,
-                    party_id=party_id, recipient=recipient, purpose=purpose,
-                )
-                for one in self.releases
-            ]  # fmt: skip
-
-        return ledger.database.run(work)
+        return [
+            ledger.release_in(connection, one, payload, **label._asdict()) for one in self.releases
+        ]
 
 
 def noisy_statistics(

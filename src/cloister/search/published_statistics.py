@@ -129,14 +129,21 @@ class PublishedStatistics:
         They have no finite epsilon: a party that has a limit is refused. Noisy tables are recorded
         by `NoisyStatistics.record`.
         """
+        return ledger.release(
+            self.unprotected_release(),
+            self.statement(),
+            party_id=party_id,
+            recipient=recipient,
+            purpose=purpose,
+        )
+
+    def unprotected_release(self) -> UnprotectedRelease:
+        """Return the record of exact tables, or of tables with a threshold."""
         if self.form == "noisy":
             raise SettingsError("noisy tables have a release of their own", where=_KIND)
         n_values = max(1, sum(len(table.table) for table in self.tables.values()))
         note = f"global statistics, {self.form}"
-        release = UnprotectedRelease(level=Unit.USER, n_values=n_values, note=note)
-        return ledger.release(
-            release, self.statement(), party_id=party_id, recipient=recipient, purpose=purpose
-        )
+        return UnprotectedRelease(level=Unit.USER, n_values=n_values, note=note)
 
     @classmethod
     def from_bytes(cls, content: bytes) -> PublishedStatistics:

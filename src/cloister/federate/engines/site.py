@@ -115,6 +115,10 @@ class Site:
         """The site's ledger: what the coordinator got."""
         return self._memory.ledger
 
+    def last_round(self) -> int:
+        """Return the last round that was begun here; -1 for none."""
+        return self._memory.last_round(self._agreement.name)
+
     def answer(self, content: bytes) -> bytes:
         """Answer a call as an engine brings it; what goes wrong becomes a fault, and is logged."""
         try:

@@ -15,10 +15,12 @@ from cloister.core.errors import SettingsError
 from cloister.core.random import stream
 from cloister.core.settings import Settings
 from cloister.federate.engines.agreement import FederationAgreement
-from cloister.federate.engines.local_trainer import PopulationTrainer
+from cloister.federate.engines.local_trainer import LocalTrainer, PopulationTrainer
 from cloister.federate.engines.roster import FederationRoster
 from cloister.federate.engines.site import Site, SiteKeys
 from cloister.federate.engines.site_call import SiteId
+from cloister.federate.online.click_log import ClickLog, ClickLogSettings
+from cloister.federate.online.click_trainer import ClickTrainer
 from cloister.federate.population import Population
 from cloister.privacy.identity import SigningIdentity
 from cloister.privacy.mechanisms.noise_source import NoiseSource
@@ -26,7 +28,7 @@ from cloister.privacy.mechanisms.secure_noise import SecureNoise
 from cloister.privacy.mechanisms.simulated_noise import SimulatedNoise
 from cloister.store.database import Database
 
-__all__ = ["SimulatedUsers", "SiteFile", "opened_site", "placed"]
+__all__ = ["SimulatedUsers", "SiteFile", "opened_site", "placed", "site_keys"]
 
 
 class SimulatedUsers(Settings):
@@ -68,7 +70,9 @@ class SimulatedUsers(Settings):
 
 
 class SiteFile(Settings):
-    """What a site is opened from. Paths are as seen from the file's folder.
+    """What a site is opened from: its users are simulated, or their clicks are in its database.
+
+    Paths are as seen from the file's folder.
 
     Parameters
     ----------
@@ -82,13 +86,19 @@ class SiteFile(Settings):
         Its private key, for secure aggregation.
     simulated
         Its users, where they are simulated.
+    clicks
+        Where they are real: how long their pages are open and kept.
+    max_pages
+        Of a user's pages, a round learns from so many; as many as were agreed on unless given.
     """
 
     name: str
     roster: Path
     state: str
     signing_key: Path | None = None
-    simulated: SimulatedUsers
+    simulated: SimulatedUsers | None = None
+    clicks: ClickLogSettings = ClickLogSettings()
+    max_pages: int | None = Field(default=None, ge=1)
 
 
 @contextmanager
@@ -99,8 +109,15 @@ def opened_site(path: str | Path) -> Iterator[Site]:
     roster.member(file.name)
     agreed = roster.agreement
     with Database.open(placed(folder, file.state)) as database:
-        trainer = file.simulated.trainer(agreed)
-        keys = _keys(file, folder, roster)
+        trainer: LocalTrainer
+        if file.simulated is not None:
+            trainer = file.simulated.trainer(agreed)
+        else:
+            log = ClickLog(database, file.clicks)
+            trainer = ClickTrainer(log, agreed, max_pages=file.max_pages)
+        keys = None
+        if file.signing_key is not None:
+            keys = site_keys(folder / file.signing_key, file.name, roster, file.simulated)
         yield Site(SiteId(file.name), agreed, trainer, database, keys=keys)
 
 
@@ -109,17 +126,21 @@ def placed(folder: Path, state: str) -> str:
     return state if "://" in state else str(folder / state)
 
 
-def _keys(file: SiteFile, folder: Path, roster: FederationRoster) -> SiteKeys | None:
-    if file.signing_key is None:
-        return None
-    identity = SigningIdentity.load(folder / file.signing_key)
-    if identity.public.hex() != roster.member(file.name).signing_key:
+def site_keys(
+    signing_key: Path, name: str, roster: FederationRoster, simulated: SimulatedUsers | None
+) -> SiteKeys:
+    """Return what a site needs for secure aggregation; its key must be the roster's.
+
+    Where the agreement is a simulation and so are its users, the noise comes from their seed.
+    """
+    identity = SigningIdentity.load(signing_key)
+    if identity.public.hex() != roster.member(name).signing_key:
         raise SettingsError(
             "the roster has another public key of this site",
-            where=str(folder / file.signing_key),
+            where=str(signing_key),
             remedy="name the site's own key file, or mend the roster with all members",
         )
     source: NoiseSource = SecureNoise()
-    if roster.agreement.simulated:
-        source = SimulatedNoise(stream(file.simulated.seed, "noise", file.name))
+    if roster.agreement.simulated and simulated is not None:
+        source = SimulatedNoise(stream(simulated.seed, "noise", name))
     return SiteKeys(identity, roster.directory(), source)

@@ -97,6 +97,11 @@ class SiteMemory:
         """Return the answer that was given to a call, if it is of the round under way."""
         return self._database.run(lambda c: _answer_in(c, call_id), read_only=True)
 
+    def last_round(self, training: str) -> int:
+        """Return the last round of a training that was begun; -1 for none."""
+        found = self._database.run(lambda c: _ROUNDS.get(c, training), read_only=True)
+        return -1 if found is None else int(found.value["round"])
+
     def check_new(self, told: RoundAnnouncement) -> None:
         """Raise `Conflict` unless this attempt comes after all that were begun."""
         self._database.run(lambda c: _check_new(told, _round_in(c, told)), read_only=True)

@@ -155,6 +155,15 @@ class ClickLog:
 
         self.database.run(work)
 
+    def count_user(self, agent_id: AgentId) -> int:
+        """Return how many pages of a user are kept."""
+        query = sa.select(sa.func.count()).select_from(PAGES).where(PAGES.c.agent == agent_id)
+
+        def work(connection: sa.Connection) -> int:
+            return int(connection.scalar(query) or 0)
+
+        return self.database.run(work, read_only=True)
+
     def forget_user(self, agent_id: AgentId) -> int:
         """Delete all pages of a user; return how many.
 

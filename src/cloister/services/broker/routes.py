@@ -1,0 +1,75 @@
+"""The addresses of a broker.
+
+====  ==================  =========================================  ==================
+POST  ``/v1/statistics``  a node's published tables                  node
+GET   ``/v1/statistics``  the sum of all tables                      node
+POST  ``/v1/selection``   nodes chosen for a query's terms           node
+GET   ``/v1/status``      which tables are held                      operator, officer
+====  ==================  =========================================  ==================
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter
+
+from cloister.core.ids import ServerId
+from cloister.federate.engines.roster import FederationRoster
+from cloister.services.broker.messages import (
+    BrokerStatus,
+    Chosen,
+    ChosenNode,
+    HeldTable,
+    SelectionRequest,
+)
+from cloister.services.broker.published_tables import HeldTables, PublishedTables
+from cloister.services.membership import require_member
+from cloister.web.admission import allowed
+from cloister.web.callers import Caller, Role
+from cloister.web.messages import BinaryAnswer, BinaryBody, binary_answer, binary_body
+
+__all__ = ["broker_router"]
+
+FromNode = Annotated[Caller, allowed(Role.NODE)]
+FromOffice = Annotated[Caller, allowed(Role.OPERATOR, Role.OFFICER)]
+
+
+def broker_router(tables: PublishedTables, roster: FederationRoster) -> APIRouter:
+    """Return the routes of a broker.
+
+    Parameters
+    ----------
+    tables
+        What nodes have published.
+    roster
+        Says which nodes there are.
+    """
+    router = APIRouter(prefix="/v1")
+
+    @router.post("/statistics", **binary_body("published tables of the node that calls"))
+    def publish(content: BinaryBody, caller: FromNode) -> HeldTable:
+        require_member(caller, roster)
+        return _told(caller.name, tables.put(ServerId(caller.name), content))
+
+    @router.get("/statistics", **binary_answer("the sum of all published tables"))
+    def total(caller: FromNode) -> BinaryAnswer:
+        require_member(caller, roster)
+        return BinaryAnswer(tables.total().to_bytes())
+
+    @router.post("/selection")
+    def select(wanted: SelectionRequest, caller: FromNode) -> Chosen:
+        require_member(caller, roster)
+        ranked = tables.ranked(wanted.terms)[: wanted.n_nodes]
+        return Chosen(nodes=[ChosenNode(name=one.server_id, score=one.score) for one in ranked])
+
+    @router.get("/status")
+    def status(caller: FromOffice) -> BrokerStatus:
+        held = tables.held()
+        return BrokerStatus(form=tables.form, tables=[_told(name, held[name]) for name in held])
+
+    return router
+
+
+def _told(node: str, held: HeldTables) -> HeldTable:
+    return HeldTable(node=node, digest=held.digest, received_at=held.received_at)

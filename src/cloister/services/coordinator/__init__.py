@@ -1,0 +1,1 @@
+"""The coordinator: rounds on a schedule, trials of new rankers, its ledger."""

@@ -1,0 +1,208 @@
+"""A coordinator without its HTTP: everything that its routes and its threads do."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Final
+
+from cloister.core.errors import CloisterError, DataError, NotFound
+from cloister.federate.database_update_store import DatabaseUpdateStore
+from cloister.federate.engines.federation import SiteFederation, SiteRound
+from cloister.federate.engines.https_engine import HttpsEngine
+from cloister.federate.engines.roster import FederationRoster
+from cloister.federate.engines.site_call import SiteId
+from cloister.federate.engines.watching_engine import WatchingEngine
+from cloister.federate.online.ranker_files import RankerFiles
+from cloister.federate.online.trial_records import Trial
+from cloister.federate.online.trials import Trials
+from cloister.federate.online.votes import NodeVotes
+from cloister.services.coordinator.messages import (
+    CoordinatorStatus,
+    RoundDone,
+    ServingAnswer,
+    TrialAnswer,
+    TrialPast,
+)
+from cloister.services.coordinator.round_keeper import RoundKeeper
+from cloister.services.coordinator.trial_keeper import TrialKeeper
+from cloister.services.first_ranker import first_ranker
+from cloister.services.membership import require_member
+from cloister.services.service_file import CoordinatorServiceFile
+from cloister.store.database import Database
+from cloister.web.callers import Caller, Role
+from cloister.web.client import PeerClient
+
+__all__ = ["Coordinator", "opened_coordinator"]
+
+LOOK_EVERY_S: Final = 0.5
+_log: Final = logging.getLogger(__name__)
+
+
+class Coordinator:
+    """The coordinator of a federation. Threads may share it; `opened_coordinator` makes it."""
+
+    def __init__(
+        self,
+        file: CoordinatorServiceFile,
+        roster: FederationRoster,
+        database: Database,
+        engine: WatchingEngine,
+    ) -> None:
+        self.roster = roster
+        self._engine = engine
+        first = first_ranker(roster.agreement.ranker)
+        kept = None
+        if file.keep_every is not None:
+            kept = DatabaseUpdateStore(database, keep_every=file.keep_every)
+        self.federation = SiteFederation(
+            engine,
+            database,
+            roster.agreement,
+            first=first,
+            directory=roster.directory(),
+            kept_updates=kept,
+            timeout_s=file.schedule.timeout_s,
+        )
+        self.ledger = self.federation.ledger
+        trials = Trials(database, RankerFiles(file.files), first, test=file.trials)
+        self.trials = TrialKeeper(trials, file.schedule, n_nodes=len(roster.members))
+        self.rounds = RoundKeeper(
+            self.federation, every_s=file.schedule.round_every_s, after=self._after_round
+        )
+        self._stop = threading.Event()
+        self._look = threading.Thread(target=self._look_after_trials, name="trials", daemon=True)
+
+    def start(self) -> None:
+        """Begin to keep the schedules."""
+        self.rounds.start()
+        self._look.start()
+
+    def close(self) -> None:
+        """Keep no schedule any more; a round under way is finished."""
+        self._stop.set()
+        self.rounds.close()
+        if self._look.is_alive():
+            self._look.join()
+
+    def serving(self) -> ServingAnswer:
+        """Return what nodes rank with."""
+        trials = self.trials.trials
+        return ServingAnswer(serving=trials.serving().serving, trial=_told(trials.trial()))
+
+    def ranker(self, digest: str) -> bytes:
+        """Return the bytes of a ranker that serves, served, or is or was on trial."""
+        files = self.trials.trials.files
+        if digest not in files:
+            raise NotFound("no such ranker")
+        return files.read_bytes(digest)
+
+    def take_votes(self, caller: Caller, trial_id: str, content: bytes) -> None:
+        """Count a node's votes once."""
+        node, votes = require_member(caller, self.roster), NodeVotes.from_bytes(content)
+        if votes.trial != trial_id:
+            raise DataError("votes of another trial", where="votes")
+        self.trials.trials.record_votes(node, votes)
+
+    def try_newest(self, share: float) -> TrialAnswer | None:
+        """Open a trial of the newest ranker."""
+        return _told(self.trials.open(self.federation.ranker, share))
+
+    def roll_back(self) -> ServingAnswer:
+        """Let the ranker serve again that served before."""
+        self.trials.trials.roll_back()
+        return self.serving()
+
+    def status(self) -> CoordinatorStatus:
+        """Return how the training and its trials stand."""
+        last = self.rounds.last
+        return CoordinatorStatus(
+            training=self.roster.agreement.name,
+            n_rounds=self.federation.n_rounds,
+            paused=self.rounds.paused,
+            n_failed=self.rounds.n_failed,
+            last_error=self.rounds.last_error,
+            last_round=None if last is None else round_done(last),
+            silent_nodes=list(self._engine.silent()),
+            serving=self.serving(),
+            trials=self._past_trials(),
+        )
+
+    def ready(self) -> dict[str, bool]:
+        """Say of what the coordinator needs whether it is there."""
+        try:
+            return {"database": self.federation.n_rounds >= 0}
+        except CloisterError:
+            return {"database": False}
+
+    def _past_trials(self) -> list[TrialPast]:
+        trials = self.trials.trials
+        ended = ("promoted", "kept", "cancelled")
+        names = [e.about["trial"] for e in trials.history() if e.what in ended]
+        found = [trials.trial(name) for name in names]
+        return [_past(one) for one in found if one is not None]
+
+    def _after_round(self, done: SiteRound) -> None:
+        self.trials.after_round(done.round_number + 1, lambda: self.federation.ranker)
+
+    def _look_after_trials(self) -> None:
+        while not self._stop.wait(LOOK_EVERY_S):
+            try:
+                self.trials.look()
+            except CloisterError as error:
+                _log.warning("a trial waits: %s", type(error).__name__)
+
+
+@contextmanager
+def opened_coordinator(file: CoordinatorServiceFile) -> Iterator[Coordinator]:
+    """Give a coordinator with its database and ways to nodes; all are closed at the end."""
+    roster = file.opened_roster()
+    with ExitStack() as stack:
+        database = stack.enter_context(Database.open(file.state))
+        clients = {
+            SiteId(one.name): PeerClient(
+                one.url, file.tls, federation=roster.name, role=Role.NODE, name=one.name
+            )
+            for one in roster.members
+        }
+        engine = stack.enter_context(HttpsEngine(clients))
+        watching = stack.enter_context(WatchingEngine(engine))
+        coordinator = Coordinator(file, roster, database, watching)
+        stack.callback(coordinator.close)
+        yield coordinator
+
+
+def round_done(done: SiteRound) -> RoundDone:
+    """Return a round as a message."""
+    return RoundDone(
+        round_number=done.round_number,
+        nodes=list(done.sites),
+        silent=list(done.silent),
+        faults={str(site): fault for site, fault in done.faults.items()},
+        n_interactions=done.n_interactions,
+    )
+
+
+def _told(trial: Trial | None) -> TrialAnswer | None:
+    if trial is None:
+        return None
+    return TrialAnswer(
+        trial_id=trial.trial_id,
+        candidate=trial.candidate,
+        share=trial.share,
+        state="open" if trial.state == "open" else "voting",
+    )
+
+
+def _past(trial: Trial) -> TrialPast:
+    numbers = trial.decision
+    return TrialPast(
+        trial_id=trial.trial_id,
+        candidate=trial.candidate,
+        outcome=trial.state,
+        margin=numbers.get("margin"),
+        n_votes=numbers.get("n_votes"),
+        threshold=numbers.get("threshold"),
+    )

@@ -1,0 +1,88 @@
+"""What nodes and operators say to a coordinator, and its answers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from cloister.web.messages import Message
+
+__all__ = [
+    "CoordinatorStatus",
+    "PauseRequest",
+    "RoundDone",
+    "ServingAnswer",
+    "TrialAnswer",
+    "TrialPast",
+    "TrialRequest",
+]
+
+Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class TrialAnswer(Message):
+    """A trial that is under way.
+
+    While it is ``open``, nodes show ``share`` of their pages interleaved; while it is ``voting``,
+    they show none any more and send their votes.
+    """
+
+    trial_id: str
+    candidate: Digest
+    share: float = Field(ge=0, le=1)
+    state: Literal["open", "voting"]
+
+
+class ServingAnswer(Message):
+    """What nodes rank with: the SHA-256 of the serving ranker, and the trial under way."""
+
+    serving: Digest
+    trial: TrialAnswer | None = None
+
+
+class RoundDone(Message):
+    """What became of a round."""
+
+    round_number: int
+    nodes: list[str]
+    silent: list[str]
+    faults: dict[str, str]
+    n_interactions: int | None
+
+
+class TrialPast(Message):
+    """A trial that was decided."""
+
+    trial_id: str
+    candidate: str
+    outcome: str
+    margin: int | None
+    n_votes: int | None
+    threshold: int | None
+
+
+class CoordinatorStatus(Message):
+    """How the training and its trials stand."""
+
+    training: str
+    n_rounds: int
+    paused: bool
+    n_failed: int
+    last_error: str
+    last_round: RoundDone | None
+    silent_nodes: list[str]
+    serving: ServingAnswer
+    trials: list[TrialPast]
+
+
+class PauseRequest(Message):
+    """Stops the schedule of rounds, or lets it go on."""
+
+    paused: bool
+
+
+class TrialRequest(Message):
+    """Opens a trial of the newest ranker."""
+
+    share: float = Field(default=0.2, gt=0, le=1)

@@ -1,0 +1,75 @@
+"""A service's ledger, for its officers and operators: ``GET /v1/ledger``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query
+
+from cloister.privacy.ledger.entry import Entry
+from cloister.privacy.ledger.ledger import Ledger
+from cloister.web.admission import allowed
+from cloister.web.callers import Caller, Role
+from cloister.web.messages import Message
+
+__all__ = ["LedgerLine", "LedgerPage", "ledger_router"]
+
+PAGE_LENGTH: Final = 500
+
+
+class LedgerLine(Message):
+    """One entry: whose privacy it cost, who got it, why, and what protects it; not the content."""
+
+    number: int
+    kind: str
+    recorded_at: str
+    party: str
+    recipient: str
+    purpose: str
+    body: str
+    payload_sha256: str
+    hash: str
+
+
+class LedgerPage(Message):
+    """Entries in order, how many there are in all, and the hash of the last one."""
+
+    entries: list[LedgerLine]
+    n_entries: int
+    n_pending: int
+    head: str
+
+
+def ledger_router(ledger: Ledger) -> APIRouter:
+    """Return the route to a ledger."""
+    router = APIRouter(prefix="/v1")
+
+    @router.get("/ledger")
+    def entries(
+        caller: Annotated[Caller, allowed(Role.OFFICER, Role.OPERATOR)],
+        after: Annotated[int, Query(ge=0, le=2**53)] = 0,
+    ) -> LedgerPage:
+        head = ledger.head()
+        found = [one for one in ledger.entries() if one.number > after]
+        return LedgerPage(
+            entries=[_line(one) for one in found[:PAGE_LENGTH]],
+            n_entries=head.number,
+            n_pending=len(ledger.pending()),
+            head=head.hash,
+        )
+
+    return router
+
+
+def _line(entry: Entry) -> LedgerLine:
+    return LedgerLine(
+        number=entry.number,
+        kind=entry.kind,
+        recorded_at=entry.recorded_at,
+        party=entry.party_id,
+        recipient=entry.recipient,
+        purpose=entry.purpose,
+        body=entry.body,
+        payload_sha256=entry.payload_sha256,
+        hash=entry.hash,
+    )

@@ -1,0 +1,1 @@
+"""The node: next to the data. Documents, index, clicks, local updates."""

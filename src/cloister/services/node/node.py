@@ -1,0 +1,268 @@
+"""A node without its HTTP: everything that its routes and its thread do."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Final, NamedTuple
+
+from cloister.core.errors import CloisterError, NotFound, SettingsError
+from cloister.core.ids import ServerId
+from cloister.federate.engines.local_trainer import LocalTrainer
+from cloister.federate.engines.roster import FederationRoster
+from cloister.federate.engines.site import Site
+from cloister.federate.engines.site_call import SiteId
+from cloister.federate.engines.site_file import site_keys
+from cloister.federate.online.click_log import ClickLog
+from cloister.federate.online.click_trainer import ClickTrainer
+from cloister.federate.online.ranker_files import RankerFiles
+from cloister.federate.online.votes import VoteBox
+from cloister.pods.overlay.frames import AskFrame
+from cloister.pods.overlay.https_overlay import HttpsOverlay
+from cloister.pods.overlay.in_process import InProcessOverlay
+from cloister.pods.overlay.proofs import ProofVerifier
+from cloister.pods.overlay.tokens import TokenVerifier, refused
+from cloister.pods.registry import PodRegistry
+from cloister.pods.sync import sync
+from cloister.privacy.mechanisms.secure_noise import SecureNoise
+from cloister.services.first_ranker import fits_pages
+from cloister.services.membership import require_member
+from cloister.services.node.broker_link import BrokerLink
+from cloister.services.node.coordinator_link import CoordinatorLink
+from cloister.services.node.messages import NodeStatus
+from cloister.services.node.publishing import Publisher
+from cloister.services.node.serving_ranker import ServingRanker
+from cloister.services.node.user_search import PageKeeping, Reach, UserSearch
+from cloister.services.node_issuer import NodeIssuer, peer_verifier
+from cloister.services.service_file import NodeFile
+from cloister.services.user_tokens import UserTokens
+from cloister.store.database import Database
+from cloister.store.files import Files
+from cloister.web.callers import Caller, Role
+from cloister.web.client import PeerClient
+
+__all__ = ["Links", "Node", "opened_node"]
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Links(NamedTuple):
+    """A node's ways to the other services; None where the roster has no such service."""
+
+    coordinator: CoordinatorLink | None
+    broker: BrokerLink | None
+    others: HttpsOverlay | None
+
+
+class Node:
+    """One node of a federation. Threads may share it; `opened_node` makes it."""
+
+    def __init__(
+        self,
+        file: NodeFile,
+        roster: FederationRoster,
+        database: Database,
+        registry: PodRegistry,
+        links: Links,
+    ) -> None:
+        self.name = ServerId(file.name)
+        self._file, self._roster, self._links = file, roster, links
+        self._registry = registry
+        self._server = registry.search_server(self.name)
+        self.tokens = UserTokens(
+            roster.name,
+            file.name,
+            settings=file.users,
+            own_keys=roster.member(file.name).token_keys,
+        )
+        self._peers: TokenVerifier = peer_verifier(roster)
+        self._proofs = ProofVerifier(self.name, self._peers)
+        self.log = ClickLog(database, file.clicks)
+        self._site = Site(
+            SiteId(file.name),
+            roster.agreement,
+            _trainer(file, roster, self.log),
+            database,
+            keys=site_keys(file.signing_key, file.name, roster, file.simulated),
+        )
+        self.ledger = self._site.ledger
+        rankers = RankerFiles(file.files)
+        self.serving = ServingRanker(database, rankers, roster.agreement.ranker)
+        self._votes = _vote_box(file, self.log, self._site)
+        self._publisher = self._made_publisher(Files(file.files))
+        self._own = InProcessOverlay([self._server], timeout_s=file.search.timeout_s)
+        self.search = self._made_search()
+        self._syncing = threading.Lock()
+
+    def answer_peer(self, caller: Caller, content: bytes) -> bytes:
+        """Answer another node, which asks for one of its own users."""
+        peer = require_member(caller, self._roster)
+        ask = AskFrame.from_bytes(content)
+        if not self._peers.verify(ask.token).reader.agent_id.startswith(f"{peer}:"):
+            raise refused()
+        return self._server.reply(ask, self._proofs).to_bytes()
+
+    def take_part(self, caller: Caller, content: bytes) -> bytes:
+        """Answer the coordinator's call of a round."""
+        coordinator = self._roster.coordinator
+        if coordinator is None or coordinator.name != caller.name:
+            raise NotFound("nothing of this kind")
+        return self._site.answer(content)
+
+    def publish(self) -> str:
+        """Make and record new statistics, and send them if the broker is there."""
+        if self._publisher is None:
+            raise SettingsError("this node publishes nothing", where="publishing")
+        digest = self._publisher.make()
+        self._send_statistics()
+        return digest
+
+    def sync_pods(self) -> int:
+        """Bring the index up to date with the pods; return how many documents changed."""
+        n_changed = 0
+        with self._syncing:
+            for pod in self._registry.pods.values():
+                if pod.server_id != self.name:
+                    continue
+                store, shard = self._registry.datastore(pod), self._registry.shard(self.name)
+                try:
+                    done = sync(store, shard, index_in_pod=pod.index_in_pod)
+                except CloisterError as error:
+                    _log.warning("a pod was not synced: %s", type(error).__name__)
+                    continue
+                n_changed += done.added + done.changed + done.deleted + done.rights_changed
+        return n_changed
+
+    def look_after(self) -> None:
+        """Do what is due: ask what to serve, send votes and statistics, delete old pages."""
+        for duty in (self._refresh, self._send_votes, self._send_statistics, self._forget_old):
+            try:
+                duty()
+            except CloisterError as error:
+                _log.info("%s waits: %s", duty.__name__.strip("_"), type(error).__name__)
+
+    def ready(self) -> dict[str, bool]:
+        """Say of what the node needs whether it is there."""
+        return {
+            "database": _answers(self.log),
+            "index": self._registry.shard(self.name) is not None,
+        }
+
+    def status(self) -> NodeStatus:
+        """Return how the node stands."""
+        pages, serving = self.log.state(), self.serving.now
+        published = {} if self._publisher is None else self._publisher.state()
+        shard = self._registry.shard(self.name)
+        return NodeStatus(
+            name=self.name,
+            serving=serving.digest,
+            trial="" if serving.tried is None else serving.tried.trial_id,
+            n_documents=shard.n_documents,
+            n_pods=sum(pod.server_id == self.name for pod in self._registry.pods.values()),
+            n_pages=pages.n_pages,
+            n_pages_ready=pages.n_ready,
+            published=published.get("digest", ""),
+            last_round=self._site.last_round(),
+        )
+
+    def close(self) -> None:
+        """Let go of threads and connections."""
+        self._own.close()
+        for link in self._links:
+            if link is not None:
+                link.close()
+
+    def _refresh(self) -> None:
+        if self._links.coordinator is not None and self._file.simulated is None:
+            self.serving.refresh(self._links.coordinator)
+
+    def _send_votes(self) -> None:
+        trial, coordinator = self.serving.trial, self._links.coordinator
+        if trial is None or trial.state != "voting" or coordinator is None:
+            return
+        if self._votes is not None:
+            coordinator.send_votes(trial.trial_id, self._votes.cast(trial.trial_id))
+            self._votes.delivered(trial.trial_id)
+
+    def _send_statistics(self) -> None:
+        if self._publisher is not None and self._links.broker is not None:
+            self._publisher.send(self._links.broker)
+
+    def _forget_old(self) -> None:
+        self.log.forget_old()
+
+    def _made_publisher(self, files: Files) -> Publisher | None:
+        wanted = self._file.publishing
+        if wanted is None:
+            return None
+        shard = self._registry.shard(self.name)
+        return Publisher(self.name, shard, self.ledger, files, wanted)
+
+    def _made_search(self) -> UserSearch:
+        issuer = NodeIssuer(self._roster.name, self.name, self._file.token_key)
+        reach = Reach(
+            self.name, self._own, self._links.others, issuer.credential, self._links.broker
+        )
+        keeping = PageKeeping(lambda: self.serving.now, self.log)
+        return UserSearch(reach, keeping, self._file.search)
+
+
+@contextmanager
+def opened_node(file: NodeFile) -> Iterator[Node]:
+    """Give a node with its database, index and ways to others; all are closed at the end."""
+    roster = file.opened_roster()
+    roster.member(file.name)
+    if file.simulated is None and not fits_pages(roster.agreement.ranker):
+        raise SettingsError(
+            "the agreed ranker has other features than result pages",
+            where=str(file.roster),
+            remedy="agree on a ranker of the pages' features, or give simulated users",
+        )
+    with ExitStack() as stack:
+        database = stack.enter_context(Database.open(file.state))
+        registry = stack.enter_context(PodRegistry(file.home))
+        node = Node(file, roster, database, registry, _links(file, roster))
+        stack.callback(node.close)
+        yield node
+
+
+def _trainer(file: NodeFile, roster: FederationRoster, log: ClickLog) -> LocalTrainer:
+    if file.simulated is not None:
+        return file.simulated.trainer(roster.agreement)
+    return ClickTrainer(log, roster.agreement, max_pages=file.max_pages)
+
+
+def _vote_box(file: NodeFile, log: ClickLog, site: Site) -> VoteBox | None:
+    if not file.votes_epsilon:
+        return None
+    noise = SecureNoise()
+    return VoteBox(log, site.ledger, party_id=file.name, source=noise, epsilon=file.votes_epsilon)
+
+
+def _links(file: NodeFile, roster: FederationRoster) -> Links:
+    def client(url: str, role: Role, name: str) -> PeerClient:
+        return PeerClient(url, file.tls, federation=roster.name, role=role, name=name)
+
+    coordinator, broker = roster.coordinator, roster.broker
+    others = {
+        ServerId(one.name): client(one.url, Role.NODE, one.name)
+        for one in roster.members
+        if one.url and one.name != file.name
+    }
+    return Links(
+        None
+        if coordinator is None
+        else CoordinatorLink(client(coordinator.url, Role.COORDINATOR, coordinator.name)),
+        None if broker is None else BrokerLink(client(broker.url, Role.BROKER, broker.name)),
+        HttpsOverlay(others, timeout_s=file.search.timeout_s) if others else None,
+    )
+
+
+def _answers(log: ClickLog) -> bool:
+    try:
+        log.state()
+    except CloisterError:
+        return False
+    return True

@@ -1,0 +1,157 @@
+"""A user's search at the home node: this node and others are asked, the page is ranked and kept.
+
+Who asks was verified before. Other nodes are asked with a token that this node issues for the user,
+and check for themselves what that user may read. The broker learns the query's terms where it is to
+choose nodes, and not who searches; the nodes that are asked learn the terms and the user.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from cloister.core.errors import CloisterError
+from cloister.core.ids import ServerId
+from cloister.core.rights import Reader
+from cloister.federate.online.click_log import ClickLog
+from cloister.federate.online.page_drawing import ServedRanker, page_for
+from cloister.index.analysis import TextAnalysis
+from cloister.pods.overlay.fan_out import ask_within
+from cloister.pods.overlay.https_overlay import HttpsOverlay
+from cloister.pods.overlay.in_process import InProcessOverlay
+from cloister.pods.overlay.proofs import Credential
+from cloister.search.explanation import explain
+from cloister.search.merging import Merged
+from cloister.search.node import SearchNode
+from cloister.search.page_features import page_features
+from cloister.search.search_settings import SearchSettings
+from cloister.search.searcher import Searcher
+from cloister.services.node.broker_link import BrokerLink
+from cloister.services.service_file import NodeSearchSettings
+
+__all__ = ["FoundPage", "PageKeeping", "Reach", "UserSearch"]
+
+_log: Final = logging.getLogger(__name__)
+_ALL: Final = SearchSettings(selection="all")
+
+
+class Reach(NamedTuple):
+    """Whom a node can ask.
+
+    Parameters
+    ----------
+    home
+        The node's own name.
+    own
+        The node itself.
+    others
+        The other nodes; None where there are none.
+    credential_of
+        Gives the token with which others are asked for a user.
+    broker
+        Chooses among others; None where there is none.
+    """
+
+    home: ServerId
+    own: InProcessOverlay
+    others: HttpsOverlay | None
+    credential_of: Callable[[Reader], Credential]
+    broker: BrokerLink | None
+
+
+class PageKeeping(NamedTuple):
+    """What ranks a page, and where it is kept for its clicks."""
+
+    serving: Callable[[], ServedRanker]
+    log: ClickLog
+
+
+class FoundPage(NamedTuple):
+    """What a user is shown: documents in order, and which nodes gave no answer in time."""
+
+    page_id: str
+    shown: tuple[Merged, ...]
+    explanations: tuple[tuple[str, ...], ...]
+    missing: tuple[ServerId, ...]
+
+
+class UserSearch:
+    """Searches for a node's users. Threads may share it.
+
+    Parameters
+    ----------
+    reach
+        Whom to ask.
+    keeping
+        How pages are ranked and kept.
+    settings
+        How to search.
+    rng
+        Draws pages; an own generator in each thread is made from it.
+    """
+
+    def __init__(
+        self,
+        reach: Reach,
+        keeping: PageKeeping,
+        settings: NodeSearchSettings,
+        rng: Callable[[], np.random.Generator] = np.random.default_rng,
+    ) -> None:
+        self._reach = reach
+        self._keeping = keeping
+        self._settings = settings
+        self._rng = rng
+        self._analysis = TextAnalysis()
+
+    def search(self, reader: Reader, query: str, *, with_explanations: bool = False) -> FoundPage:
+        """Search as somebody who was verified; keep the page if there is one."""
+        settings = self._settings
+        searcher = Searcher(
+            self._nodes(reader, query),
+            self._analysis,
+            _ALL,
+            ask=ask_within(settings.timeout_s),
+        )
+        outcome = searcher.search(query, k=settings.n_candidates, explain=True)
+        if not outcome.candidates:
+            return FoundPage("", (), (), outcome.missing)
+        page = page_for(
+            self._keeping.serving(),
+            reader.agent_id,
+            page_features(outcome.candidates, home=self._reach.home),
+            self._rng(),
+            length=settings.page_length,
+        )
+        page_id = self._keeping.log.show(page)
+        shown = tuple(outcome.candidates[place] for place in page.places.tolist())
+        told = tuple(_explained(one) for one in shown) if with_explanations else ()
+        return FoundPage(page_id, shown, told, outcome.missing)
+
+    def _nodes(self, reader: Reader, query: str) -> Sequence[SearchNode]:
+        """Return this node and those to ask beside it, as the reader reaches them."""
+        own: list[SearchNode] = list(self._reach.own.nodes_for_trusted(reader))
+        if self._reach.others is None:
+            return own
+        others = self._reach.others.nodes(self._reach.credential_of(reader))
+        chosen = self._chosen(query)
+        return own + [node for node in others if chosen is None or node.server_id in chosen]
+
+    def _chosen(self, query: str) -> frozenset[ServerId] | None:
+        """Return the nodes that the broker chooses; None for all, also where it is away."""
+        n_servers, broker = self._settings.n_servers, self._reach.broker
+        terms = self._analysis.terms(query)
+        if n_servers is None or broker is None or not terms:
+            return None
+        try:
+            return frozenset(broker.chosen(terms, n_servers))
+        except CloisterError as error:
+            _log.warning("the broker chose no nodes: %s", type(error).__name__)
+            return None
+
+
+def _explained(one: Merged) -> tuple[str, ...]:
+    found = explain(one.hit)
+    return () if found is None else tuple(found.text().splitlines())

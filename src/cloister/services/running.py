@@ -1,0 +1,174 @@
+"""A service as a program: ``python -m cloister.services.running FILE``.
+
+The file says which service it is (`cloister.services.service_file`). The first line of output has
+the address, once connections are taken; SIGTERM and SIGINT end it, and a kill loses nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from fastapi import APIRouter, FastAPI
+
+from cloister.core.errors import CloisterError
+from cloister.services.broker.published_tables import PublishedTables
+from cloister.services.broker.routes import broker_router
+from cloister.services.coordinator.coordinator import opened_coordinator
+from cloister.services.coordinator.routes import coordinator_router
+from cloister.services.ledger_routes import ledger_router
+from cloister.services.node.node import Node, opened_node
+from cloister.services.node.routes import node_router
+from cloister.services.service_file import (
+    BrokerFile,
+    CoordinatorServiceFile,
+    NodeFile,
+    ServiceFile,
+    read_service_file,
+)
+from cloister.store.database import Database
+from cloister.store.files import Files
+from cloister.web.callers import Caller
+from cloister.web.logs import configure_logs
+from cloister.web.service import make_service
+from cloister.web.serving import serve
+
+__all__ = ["Running", "main", "opened_service", "run_service"]
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Running(NamedTuple):
+    """What one kind of service is made of.
+
+    Parameters
+    ----------
+    routers
+        Its addresses.
+    ready
+        What it needs, and whether that is there.
+    identify
+        Whose tokens it believes; nobody's unless given.
+    """
+
+    routers: Sequence[APIRouter]
+    ready: Callable[[], dict[str, bool]]
+    identify: Callable[[str], Caller] | None = None
+
+
+@contextmanager
+def opened_service(file: ServiceFile) -> Iterator[FastAPI]:
+    """Give the service that a file describes, with its threads at work."""
+    with _running(file) as running:
+        yield make_service(
+            f"Cloister {file.kind}",
+            federation=file.opened_roster().name,
+            identify=running.identify,
+            limits=file.limits,
+            ready=running.ready,
+            routers=running.routers,
+        )
+
+
+def run_service(
+    path: str | Path,
+    *,
+    listening: Callable[[str], None] | None = None,
+    stopping: threading.Event | None = None,
+) -> None:
+    """Serve until the process is told to end."""
+    file = read_service_file(path)
+    configure_logs(file.name)
+    with opened_service(file) as service:
+        serve(
+            service,
+            host=file.host,
+            port=file.port,
+            tls=file.tls,
+            limits=file.limits,
+            listening=listening,
+            stopping=stopping,
+        )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a service from the command line."""
+    parser = argparse.ArgumentParser(description="Run a node, a broker or a coordinator.")
+    parser.add_argument("file", type=Path)
+    given = parser.parse_args(arguments)
+    try:
+        run_service(given.file, listening=_announce)
+    except CloisterError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+@contextmanager
+def _running(file: ServiceFile) -> Iterator[Running]:
+    if isinstance(file, NodeFile):
+        with opened_node(file) as node, _looked_after(node, file.refresh_s, file.sync_s):
+            routers = [node_router(node), ledger_router(node.ledger)]
+            yield Running(routers, node.ready, node.tokens.identify)
+    elif isinstance(file, CoordinatorServiceFile):
+        with opened_coordinator(file) as coordinator:
+            coordinator.start()
+            routers = [coordinator_router(coordinator), ledger_router(coordinator.ledger)]
+            yield Running(routers, coordinator.ready)
+    elif isinstance(file, BrokerFile):
+        with Database.open(file.state) as database:
+            tables = PublishedTables(database, Files(file.files), form=file.form)
+            router = broker_router(tables, file.opened_roster())
+            yield Running([router], lambda: {"database": _answers(tables)})
+
+
+@contextmanager
+def _looked_after(node: Node, every_s: float, sync_s: float | None) -> Iterator[None]:
+    """Do what is due at a node, again and again, until the end."""
+    stop = threading.Event()
+
+    def look() -> None:
+        since_sync_s = 0.0
+        while True:
+            try:
+                node.look_after()
+                if sync_s is not None and since_sync_s >= sync_s:
+                    node.sync_pods()
+                    since_sync_s = 0.0
+            except Exception:  # whatever it is, the next look may pass
+                _log.exception("looking after the node failed")
+            if stop.wait(every_s):
+                return
+            since_sync_s += every_s
+
+    thread = threading.Thread(target=look, name="look-after", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _answers(tables: PublishedTables) -> bool:
+    try:
+        tables.held()
+    except CloisterError:
+        return False
+    return True
+
+
+def _announce(address: str) -> None:
+    sys.stdout.write(json.dumps({"address": address}) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
