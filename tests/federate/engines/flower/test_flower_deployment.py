@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from cloister.app.flower_commands import app
 from cloister.core.errors import StoreError
 from cloister.federate.engines.coordinator_file import opened_federation
 from cloister.federate.engines.flower import deployment
 from cloister.federate.engines.flower.coordinator_run import train
 from cloister.federate.engines.flower.flower_folder import FlowerFolder
 from cloister.federate.engines.flower.processes import find_program
-from cloister.federate.engines.flower.provisioning import provision_site, renew_certificate
+from cloister.federate.engines.flower.provisioning import provision_site
 from cloister.federate.engines.flower.runtime_tasks import RuntimeTasks
 from cloister.federate.engines.flower.superlink_control import SuperLinkControl
 from cloister.federate.engines.in_process import InProcessEngine
@@ -28,6 +32,7 @@ from federate.engines.flower.made_flower import provisioned, running
 from federate.engines.made_files import NAMES, agreement, write_federation
 
 A, B, C = map(SiteId, NAMES)
+RUNNER = CliRunner()
 
 
 def in_process(folder: Path, n_rounds: int) -> np.ndarray:
@@ -96,18 +101,63 @@ def test_rounds_go_on_without_a_killed_supernode_and_after_site_and_superlink_be
     with running(parties) as coordinator:
         refused_to_strangers(coordinator, tmp_path)
         kill(parties[C], "supernode")
-        without = train(coordinator, n_sites=2)
+        without = flower("train", coordinator.path, "--sites", "2")
         file.write_text(file.read_text().replace("n_rounds = 1", "n_rounds = 2"))
-        assert deployment.stop(parties[B]) == ["site"]
-        renew_certificate(coordinator)
-        assert deployment.stop(coordinator) == ["superlink"]  # an upgrade: A finds it again
-        deployment.start(coordinator)
-        deployment.start(parties[B])
-        again = train(coordinator, n_sites=2)
-    assert without.met == again.met == (A, B)
-    assert [(one.sites, one.silent) for one in without.rounds] == [((A, B), (C,))]
-    assert [(one.sites, one.silent) for one in again.rounds] == [((A, B), (C,))]
+        flower("provision", coordinator.path, "--renew")
+        stopped = flower("stop", parties[B].path, coordinator.path)
+        flower("start", coordinator.path, parties[B].path)  # an upgrade: A finds it again
+        again = flower("train", coordinator.path, "--sites", "2")
+        shown = flower("status", coordinator.path, parties[C].path)
+    assert [one["programs"] for one in stopped["stopped"]] == [["site"], ["superlink"]]
+    assert without["met"] == again["met"] == [A, B]
+    for number, rounds in enumerate((without["rounds"], again["rounds"])):
+        expected = [(number, [A, B], [C])]
+        assert [(one["round"], one["sites"], one["silent"]) for one in rounds] == expected
     assert [len(one) for one in entries(tmp_path)] == [2, 2, 2, 0]
+    assert shown["parties"][0]["n_rounds"] == 2
+    assert shown["parties"][0]["supernodes"][A] == "online"
+    assert shown["parties"][1]["programs"]["site"] is not None
+
+
+def test_each_party_makes_its_own_folder_and_only_public_things_travel(tmp_path: Path) -> None:
+    write_federation(tmp_path)
+    folder, site = tmp_path / "flower", tmp_path / "flower-a"
+    file = tmp_path / "coordinator.toml"
+    told = flower("provision", folder, "--coordinator", file, "--address", "127.0.0.1:9")
+    assert told["role"] == "coordinator"
+    invitation = folder / "invitation.json"
+    assert "PRIVATE" not in invitation.read_text()
+    made = flower(
+        "provision", site, "--site", tmp_path / "clinic-a.toml", "--invitation", invitation
+    )
+    assert made["next"] == f"give {site / 'clinic-a.pub'} to the coordinator"
+    secret = {
+        p.name for p in (*folder.iterdir(), *site.iterdir()) if p.suffix in (".key", ".secret")
+    }
+    assert len(secret) == 5
+    for path in (*folder.glob("*.key"), *site.glob("*.key"), *tmp_path.glob("*/*.secret")):
+        assert path.stat().st_mode & 0o077 == 0
+    assert "no such key file" in flower("provision", site, "--renew", code=1)["error"]
+    status = flower("status", site)["parties"][0]
+    assert status["programs"] == {"site": None, "supernode": None}
+    for wrong in (
+        ("provision", folder, "--coordinator", file),
+        ("provision", folder, "--renew", "--site", file),
+    ):
+        assert RUNNER.invoke(app, list(map(str, wrong))).exit_code == 2
+    again = ("--coordinator", file, "--address", "127.0.0.1:9")
+    assert (
+        "there is a Flower folder already" in flower("provision", folder, *again, code=1)["error"]
+    )
+    nowhere = flower("start", tmp_path / "nowhere", code=1)
+    assert "no Flower folder" in nowhere["error"]
+
+
+def flower(command: str, *options: object, code: int = 0) -> dict[str, Any]:
+    """Run a command of `cloister flower`; return what it says."""
+    run = RUNNER.invoke(app, [command, *map(str, options), "--json"])
+    assert run.exit_code == code, run.output
+    return json.loads(run.stdout)
 
 
 def refused_to_strangers(coordinator: FlowerFolder, folder: Path) -> None:

@@ -17,7 +17,7 @@ __all__ = ["SUPERNODE", "SuperNode", "flower_environment", "flower_script"]
 
 SUPERNODE: Final = "supernode"  # the program's name in a folder
 LOOPBACK: Final = "127.0.0.1"
-AGAIN_S: Final = 5.0  # between two starts
+AGAIN_S: Final = 10.0  # between two starts
 _log: Final = logging.getLogger(__name__)
 
 
