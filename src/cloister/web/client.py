@@ -100,9 +100,10 @@ class PeerClient:
         """Fetch something."""
         return self._json(self._ask("GET", path, None, _JSON, timeout_s))
 
-    def post_json(self, path: str, body: object, *, timeout_s: float | None = None) -> Any:
-        """Send something: a pydantic model, or what `json.dumps` takes."""
-        return self._json(self._ask("POST", path, _text(body), _JSON, timeout_s))
+    def post_json(self, path: str, body: object = None, *, timeout_s: float | None = None) -> Any:
+        """Send something: a pydantic model, what `json.dumps` takes, or nothing for None."""
+        content = None if body is None else _text(body)
+        return self._json(self._ask("POST", path, content, _JSON, timeout_s))
 
     def put_json(self, path: str, body: object, *, timeout_s: float | None = None) -> Any:
         """Put something in its place; sent a second time where the connection was lost."""

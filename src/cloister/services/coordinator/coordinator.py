@@ -34,11 +34,11 @@ from cloister.services.service_file import CoordinatorServiceFile
 from cloister.store.database import Database
 from cloister.web.callers import Caller, Role
 from cloister.web.client import PeerClient
+from cloister.web.logs import log_event
 
 __all__ = ["Coordinator", "opened_coordinator"]
 
 LOOK_EVERY_S: Final = 0.5
-_log: Final = logging.getLogger(__name__)
 
 
 class Coordinator:
@@ -152,7 +152,7 @@ class Coordinator:
             try:
                 self.trials.look()
             except CloisterError as error:
-                _log.warning("a trial waits: %s", type(error).__name__)
+                log_event("trial_waits", level=logging.WARNING, error=type(error).__name__)
 
 
 @contextmanager

@@ -15,12 +15,12 @@ from typing import Final
 from cloister.core.errors import BudgetExceeded, CloisterError, Conflict
 from cloister.federate.engines.federation import SiteFederation, SiteRound
 from cloister.privacy.secure_aggregation.errors import AggregationFailed
+from cloister.web.logs import log_event
 
 __all__ = ["RoundKeeper"]
 
 FIRST_WAIT_S: Final = 1.0  # after a round that failed; doubled each time, up to the schedule's
 LONGEST_WAIT_S: Final = 60.0
-_log: Final = logging.getLogger(__name__)
 
 
 class RoundKeeper:
@@ -88,7 +88,13 @@ class RoundKeeper:
         finally:
             self._one_at_a_time.release()
         self.last, self.last_error = done, ""
-        _log.info("round %d: %d nodes", done.round_number, len(done.sites))
+        log_event(
+            "round",
+            round=done.round_number,
+            nodes=len(done.sites),
+            silent=len(done.silent),
+            faults=len(done.faults),
+        )
         self._after(done)
         return done
 
@@ -113,9 +119,9 @@ class RoundKeeper:
                 failed_wait_s = FIRST_WAIT_S
                 wait_s = max(0.0, self._every_s - (self._clock() - began))
             except BudgetExceeded as error:
-                _log.warning("no further round: %s", type(error).__name__)
+                log_event("no_further_round", level=logging.WARNING, error=type(error).__name__)
                 self._paused = True
             except Exception as error:  # whatever it is, the next round may pass
-                _log.warning("a round failed: %s", type(error).__name__)
+                log_event("round_failed", level=logging.WARNING, error=type(error).__name__)
                 wait_s = min(failed_wait_s, LONGEST_WAIT_S)
                 failed_wait_s = min(2 * failed_wait_s, LONGEST_WAIT_S)

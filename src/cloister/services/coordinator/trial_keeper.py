@@ -6,20 +6,17 @@ so a coordinator that is started again keeps to the same times.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Final
 
 from cloister.core.errors import Conflict
 from cloister.federate.online.trial_records import Trial
 from cloister.federate.online.trials import Trials
 from cloister.rank.ranker import Ranker
 from cloister.services.service_file import ScheduleSettings
+from cloister.web.logs import log_event
 
 __all__ = ["TrialKeeper"]
-
-_log: Final = logging.getLogger(__name__)
 
 
 class TrialKeeper:
@@ -58,13 +55,13 @@ class TrialKeeper:
         try:
             return self.open(newest())
         except Conflict as error:  # it serves already, or was rolled back
-            _log.info("nothing is tried: %s", error.what)
+            log_event("nothing_tried", error=type(error).__name__)
             return None
 
     def open(self, candidate: Ranker, share: float | None = None) -> Trial:
         """Try a ranker on a share of searches."""
         trial = self.trials.open_trial(candidate, share or self._schedule.trial_share)
-        _log.info("a trial was opened")
+        log_event("trial_opened")
         return trial
 
     def look(self) -> Trial | None:
@@ -80,7 +77,7 @@ class TrialKeeper:
         if len(trial.votes) < self._n_nodes and age_s < self._schedule.votes_s:
             return None
         decided = self.trials.decide()
-        _log.info("a trial was decided: %s", decided.state)
+        log_event("trial_decided", outcome=decided.state)
         return decided
 
     def decide_now(self) -> None:

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from cloister.core.errors import CloisterError, NotFound, SettingsError
 from cloister.core.ids import ServerId
@@ -42,10 +42,9 @@ from cloister.store.database import Database
 from cloister.store.files import Files
 from cloister.web.callers import Caller, Role
 from cloister.web.client import PeerClient
+from cloister.web.logs import log_event
 
 __all__ = ["Links", "Node", "opened_node"]
-
-_log: Final = logging.getLogger(__name__)
 
 
 class Links(NamedTuple):
@@ -130,7 +129,7 @@ class Node:
                 try:
                     done = sync(store, shard, index_in_pod=pod.index_in_pod)
                 except CloisterError as error:
-                    _log.warning("a pod was not synced: %s", type(error).__name__)
+                    log_event("pod_not_synced", level=logging.WARNING, error=type(error).__name__)
                     continue
                 n_changed += done.added + done.changed + done.deleted + done.rights_changed
         return n_changed
@@ -141,7 +140,7 @@ class Node:
             try:
                 duty()
             except CloisterError as error:
-                _log.info("%s waits: %s", duty.__name__.strip("_"), type(error).__name__)
+                log_event("waits", duty=duty.__name__.strip("_"), error=type(error).__name__)
 
     def ready(self) -> dict[str, bool]:
         """Say of what the node needs whether it is there."""

@@ -31,10 +31,10 @@ from cloister.search.search_settings import SearchSettings
 from cloister.search.searcher import Searcher
 from cloister.services.node.broker_link import BrokerLink
 from cloister.services.service_file import NodeSearchSettings
+from cloister.web.logs import log_event
 
 __all__ = ["FoundPage", "PageKeeping", "Reach", "UserSearch"]
 
-_log: Final = logging.getLogger(__name__)
 _ALL: Final = SearchSettings(selection="all")
 
 
@@ -148,7 +148,7 @@ class UserSearch:
         try:
             return frozenset(broker.chosen(terms, n_servers))
         except CloisterError as error:
-            _log.warning("the broker chose no nodes: %s", type(error).__name__)
+            log_event("broker_away", level=logging.WARNING, error=type(error).__name__)
             return None
 
 

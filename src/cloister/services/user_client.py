@@ -1,0 +1,115 @@
+"""A user's way to the home node: a token, and the federation's authority to know the node by."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+import httpx
+from pydantic import ValidationError
+
+from cloister.core.errors import AccessDenied, CloisterError, DataError, NotFound
+from cloister.services.node.messages import KeptOfUser, SearchAnswer
+from cloister.web.messages import Message
+from cloister.web.refusals import PeerBusy, PeerUnreachable
+
+__all__ = ["UserClient"]
+
+M = TypeVar("M", bound=Message)
+
+_KINDS: Final[dict[int, type[CloisterError]]] = {
+    400: DataError,
+    401: AccessDenied,
+    403: AccessDenied,
+    404: NotFound,
+    422: DataError,
+}
+
+
+class UserClient:
+    """Searches and clicks as one user; close it, or use it in a ``with``.
+
+    Parameters
+    ----------
+    url
+        Of the home node.
+    token
+        The user's.
+    authority
+        The federation's certificate authority, in PEM: no other is believed.
+    timeout_s
+        For an answer.
+    """
+
+    def __init__(
+        self, url: str, token: str, authority: str | Path, *, timeout_s: float = 30.0
+    ) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.load_verify_locations(cafile=authority)
+        self._http = httpx.Client(
+            base_url=url,
+            verify=context,
+            trust_env=False,
+            timeout=timeout_s,
+            headers={"authorization": f"Bearer {token}"},
+        )
+
+    def search(self, query: str, *, explain: bool = False) -> SearchAnswer:
+        """Return a result page."""
+        return self._asked("POST", "/v1/search", SearchAnswer, query=query, explain=explain)
+
+    def click(self, page_id: str, rank: int) -> None:
+        """Say that a result was opened."""
+        self._answer("POST", f"/v1/pages/{page_id}/clicks", {"rank": rank})
+
+    def kept(self) -> int:
+        """Return how many pages the node keeps of this user."""
+        return self._asked("GET", "/v1/me", KeptOfUser).n_pages
+
+    def forget_me(self) -> int:
+        """Have the node delete all pages of this user; return how many."""
+        return self._asked("DELETE", "/v1/me", KeptOfUser).n_pages
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _asked(self, method: str, path: str, kind: type[M], **fields: Any) -> M:
+        answer = self._answer(method, path, fields or None)
+        try:
+            return kind.model_validate_json(answer.content)
+        except ValidationError:
+            raise DataError("not an answer of a node", where=str(self._http.base_url)) from None
+
+    def _answer(self, method: str, path: str, body: dict[str, Any] | None) -> httpx.Response:
+        try:
+            answer = self._http.request(method, path, json=body)
+        except httpx.TransportError as error:
+            raise PeerUnreachable(
+                f"no answer ({type(error).__name__})", where=str(self._http.base_url)
+            ) from None
+        if answer.is_success:
+            return answer
+        kind = _KINDS.get(answer.status_code, PeerBusy)
+        raise kind(_told(answer), where=str(self._http.base_url))
+
+
+def _told(answer: httpx.Response) -> str:
+    try:
+        return str(answer.json()["error"])
+    except (ValueError, KeyError, TypeError):
+        return f"refused with status {answer.status_code}"
