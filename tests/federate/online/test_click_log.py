@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import sqlalchemy as sa
@@ -72,6 +74,17 @@ def test_every_refused_click_looks_the_same_and_changes_nothing(database: Databa
         said.add((str(caught.value), caught.value.where))
     assert len(said) == 1
     assert not any(any(row.clicks) for row in rows(database))
+
+
+def test_clicks_at_the_same_time_are_all_kept(database: Database) -> None:
+    log = made_log(database)
+    page_id = log.show(made_page())
+    with ThreadPoolExecutor(4) as pool:
+        done = [pool.submit(log.click, page_id, ANN, rank) for rank in (1, 2, 3, 4)]
+        for one in done:
+            one.result()
+    (row,) = rows(database)
+    assert bytes(row.clicks) == b"\x01\x01\x01\x01"
 
 
 def test_page_ids_are_long_and_never_the_same(database: Database) -> None:

@@ -122,6 +122,17 @@ def test_pages_taken_by_another_training_are_not_learnt_from_again(database: Dat
     assert log.state().n_taken == 1
 
 
+def test_pages_taken_before_a_backup_was_restored_are_not_learnt_from_again(
+    database: Database,
+) -> None:
+    log = made_log(database, settle_s=0)
+    log.show(made_page())
+    trainer = ClickTrainer(log, agreed())
+    trainer.train(MODEL, round=3, last_counted=2)
+    assert trainer.train(MODEL, round=9, last_counted=8).n_interactions == 0
+    assert log.state().n_pages == 0
+
+
 class Coordinator:
     """Calls a site round after round, as a coordinator does; knows which pages have counted."""
 

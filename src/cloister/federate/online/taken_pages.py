@@ -1,8 +1,8 @@
 """Which pages a round has learnt from: each page counts in one round or in none.
 
 A page is free, or taken for one round of one training. When the next round begins, the site is told
-the last round in which its update counted: pages taken for that one are used up and deleted, all
-others of the training are free again. Both, and what is taken anew, are one transaction of the
+the last round in which its update counted: pages taken for that one are used up and deleted, those
+taken since are free again. Both, and what is taken anew, are one transaction of the
 caller's: a crash leaves all of it or nothing.
 
 A page that another training has taken stays so until it is forgotten: whether that one counted it
@@ -42,9 +42,14 @@ class Taking(NamedTuple):
 
 
 def settle_rounds(connection: sa.Connection, training: str, last_counted: int) -> None:
-    """Delete the pages that have counted, and free the others that were taken."""
+    """Delete the pages that have counted, and free the others that were taken.
+
+    A site trains in a round before it counts there, so no page is left of a round before the last
+    that counted, unless the database was restored from a backup. Such a page may have counted, and
+    is deleted.
+    """
     taken = PAGES.c.taken_by == training
-    connection.execute(PAGES.delete().where(taken, PAGES.c.taken_round == last_counted))
+    connection.execute(PAGES.delete().where(taken, PAGES.c.taken_round <= last_counted))
     connection.execute(PAGES.update().where(taken).values(taken_by=FREE, taken_round=-1))
 
 
