@@ -175,6 +175,7 @@ def refused_to_strangers(coordinator: FlowerFolder, folder: Path) -> None:
     address = coordinator.settings.address
     with SuperLinkControl(address, coordinator.ca) as control:
         assert {node.name for node in control.nodes()} == set(NAMES)
+        control.start_run()  # whoever reaches the port can: it is refused, and ours goes on
     other = folder / "other.secret"
     write_private_file(other, b"guessed")
     with (

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+import httpx
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
@@ -83,7 +84,14 @@ def train(
         SuperLinkControl(settings.address, folder.ca) as control,
         RuntimeTasks(settings.address, folder.secret, ca_file=folder.ca) as tasks,
     ):
-        _run_as_server(control, tasks, app)
+        try:
+            _run_as_server(control, tasks, app)
+        except httpx.HTTPError as error:
+            raise StoreError(
+                f"the SuperLink is gone: {error}",
+                where=settings.address,
+                remedy="start it, and train again: rounds that are done stay",
+            ) from None
     return done[0]
 
 

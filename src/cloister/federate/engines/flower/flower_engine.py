@@ -52,7 +52,7 @@ class FlowerEngine:
         self._grid = grid
         self._identity = identity
         self._known = known
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._nodes: dict[SiteId, NodeId] = {}
         self._asked_s: dict[NodeId, float] = {}  # when nodes were asked who they are
         self._asking: dict[str, _Sent] = {}
@@ -87,7 +87,7 @@ class FlowerEngine:
             for site, _, content in self._take(sent):
                 replies[site] = SiteReply.received(content)
             self._hear_who()
-            on_its_way = sent or (waiting and (new & self._asking.keys()))
+            on_its_way = sent or (waiting and any(one in self._asking for one in new))
             met = waiting.keys() & self._nodes.keys()
             if not (on_its_way or met) or time.monotonic() > deadline:
                 return replies
@@ -104,19 +104,19 @@ class FlowerEngine:
         now = time.monotonic()
         with self._lock:
             there = set(self._grid.get_node_ids()) - set(self._nodes.values())
-        new = there - self._asked_s.keys()
-        again = {node for node in there - new if now - self._asked_s[node] > timeout_s}
-        questions = self._push([(node, "", HELLO.to_bytes()) for node in new | again], timeout_s)
-        self._asking |= questions
-        self._asked_s |= dict.fromkeys(new | again, now)
-        return {number for number, sent in questions.items() if sent.node in new}
+            new = there - self._asked_s.keys()
+            again = {node for node in there - new if now - self._asked_s[node] > timeout_s}
+            asked = self._push([(node, "", HELLO.to_bytes()) for node in new | again], timeout_s)
+            self._asking |= asked
+            self._asked_s |= dict.fromkeys(new | again, now)
+        return {number for number, sent in asked.items() if sent.node in new}
 
     def _hear_who(self) -> None:
         """Take the answers of nodes that were asked who they are."""
-        for site, node, _ in self._take(self._asking):
-            if self._nodes.get(site) != node:
+        with self._lock:
+            for site, node, _ in self._take(self._asking):
                 _log.info("site %s is at SuperNode %d", site, node)
-            self._nodes[site] = node
+                self._nodes[site] = node
 
     def _push(
         self, contents: Iterable[tuple[NodeId, str, bytes]], timeout_s: float
@@ -144,6 +144,9 @@ class FlowerEngine:
         for message in messages:
             asked = sent.pop(message.metadata.reply_to_message_id, None)
             if asked is None:
+                continue
+            if message.has_error():
+                _log.warning("SuperNode %d: %s", asked.node, message.error.reason)
                 continue
             try:
                 reply = SignedReply.from_bytes(content_of(message))
