@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,25 @@ def test_a_kill_between_any_two_records_leaves_the_state_as_it_was(
                 with pytest.raises(KeyboardInterrupt):
                     act()
             assert (trials.serving(), trials.trial(), trials.history()) == before
+
+
+def test_of_two_who_decide_at_once_one_is_told_that_it_is_done(
+    database: Database, tmp_path: Path
+) -> None:
+    trials = made(database, tmp_path)
+    trials.open_trial(ranker(1), 0.5)
+    vote(trials, "clinic-a", 90, 5)
+
+    def decide(_: int) -> str:
+        try:
+            return trials.decide().state
+        except Conflict:
+            return "conflict"
+
+    with ThreadPoolExecutor(2) as pool:
+        assert sorted(pool.map(decide, range(2))) == ["conflict", "promoted"]
+    assert [event.what for event in trials.history()].count("promoted") == 1
+    assert len(trials.serving().before) == 1
 
 
 def test_ranker_bytes_are_rankers_or_refused(tmp_path: Path) -> None:

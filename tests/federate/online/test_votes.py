@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,16 @@ def test_the_same_bytes_come_again_and_one_release_is_recorded(database: Databas
     box(log).delivered("t1")
     assert not ledger.pending()
     assert box(log).cast("t1") == first
+
+
+def test_votes_that_are_asked_for_twice_at_once_are_cast_once(database: Database) -> None:
+    log = made_log(database)
+    show(log, ANN, 2)
+    boxes = [box(log) for _ in range(3)]
+    with ThreadPoolExecutor(3) as pool:
+        cast = set(pool.map(lambda one: one.cast("t1"), boxes))
+    assert len(cast) == 1
+    assert len(Ledger(database).entries()) == 1
 
 
 def test_the_trials_pages_are_gone_once_votes_are_cast(database: Database) -> None:
