@@ -103,6 +103,26 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
         "Neural ranking of an encrypted index on somebody else's server.",
     ),
     "vectors": LazyCommand("vectors_command", "app", "Word vectors, with which a user can search."),
+    "federation": LazyCommand(
+        "federation_commands",
+        "app",
+        "Federations of a coordinator, a broker and nodes: make, run, search, look after.",
+    ),
+    "serve": LazyCommand(
+        "serve_command",
+        "serve",
+        "Run a node, a broker or a coordinator of a federation, until told to end.",
+    ),
+    "backup": LazyCommand(
+        "backup_commands",
+        "backup",
+        "Write all state of one moment to one file, while services go on; or check such a file.",
+    ),
+    "restore": LazyCommand(
+        "backup_commands",
+        "restore",
+        "Bring a backup back, into an empty database of either kind: all of it, or nothing.",
+    ),
 }
 
 

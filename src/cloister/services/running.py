@@ -124,7 +124,7 @@ def _running(file: ServiceFile) -> Iterator[Running]:
             yield Running(routers, coordinator.ready)
     elif isinstance(file, BrokerFile):
         with Database.open(file.state) as database:
-            tables = PublishedTables(database, Files(file.files), form=file.form)
+            tables = PublishedTables(database, Files(file.files), form=file.publishing.form)
             router = broker_router(tables, file.opened_roster())
             yield Running([router], lambda: {"database": _answers(tables)})
 

@@ -24,6 +24,7 @@ from cloister.web.limits import ServiceLimits
 from cloister.web.tls import TlsFiles
 
 __all__ = [
+    "AcceptedTables",
     "BrokerFile",
     "CoordinatorServiceFile",
     "NodeFile",
@@ -173,17 +174,23 @@ class NodeFile(ServiceFile):
         return super().below(folder).model_copy(update=paths | users)
 
 
+class AcceptedTables(Settings):
+    """In which form all nodes publish: tables of different forms cannot be added up."""
+
+    form: PublishedForm = "noisy"
+
+
 class BrokerFile(ServiceFile):
     """A broker's file.
 
     Parameters
     ----------
-    form
-        The form in which all nodes publish.
+    publishing
+        Which tables are taken.
     """
 
     kind: Literal["broker"] = "broker"
-    form: PublishedForm = "noisy"
+    publishing: AcceptedTables = AcceptedTables()
 
 
 class ScheduleSettings(Settings):

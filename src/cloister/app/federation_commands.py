@@ -1,0 +1,215 @@
+"""``cloister federation``: make one, run it, search in it, look after it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cloister.app.federation_output import (
+    show_done,
+    show_found,
+    show_made,
+    show_round,
+    show_serving,
+    show_status,
+)
+from cloister.app.output import JsonFlag, command_result, fail
+
+__all__ = ["app"]
+
+Result = dict[str, Any]
+
+app = typer.Typer(
+    help="Federations of a coordinator, a broker and nodes: make, run, search, look after.",
+    no_args_is_help=True,
+)
+Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Made by `federation init`.")]
+
+
+@app.command("init")
+@command_result(show_made)
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="New, or empty.")],
+    nodes: Annotated[
+        str, typer.Option(metavar="NAME,NAME,NAME", help="The nodes; three or more.")
+    ] = "clinic-a,clinic-b,clinic-c",
+    name: Annotated[str, typer.Option(help="Of the federation.")] = "clinics",
+    training: Annotated[str, typer.Option(help="Name of the training.")] = "pilot",
+    world: Annotated[
+        bool, typer.Option("--world", help="Fill the nodes with an invented clinic each.")
+    ] = False,
+    pods: Annotated[int, typer.Option(help="Patients of each clinic, with --world.", min=1)] = 20,
+    host: Annotated[str, typer.Option(help="Where all services listen.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The first port; the next ones follow.")] = 8440,
+    round_every: Annotated[float, typer.Option(help="Seconds between rounds.", min=0.1)] = 3600.0,
+    settle: Annotated[
+        float, typer.Option(help="Seconds for which a page takes clicks.", min=0)
+    ] = 1800.0,
+    min_nodes: Annotated[
+        int,
+        typer.Option(
+            help="A round needs so many nodes. Of a sum of two without --epsilon, each node can "
+            "tell the other's part.",
+            min=2,
+        ),
+    ] = 2,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="What all rankers of the training may reveal of a user.", min=1e-6),
+    ] = None,
+    delta: Annotated[float, typer.Option(help="With --epsilon.")] = 1e-6,
+    rounds: Annotated[int, typer.Option(help="With --epsilon: rounds in all.", min=1)] = 100,
+    users: Annotated[int, typer.Option(help="With --epsilon: users in all.", min=1)] = 1000,
+    as_json: JsonFlag = False,
+) -> Result:
+    """Make a federation in one folder: authority, certificates, keys, roster, a file a service.
+
+    On one machine it is ready to start. Between organisations each party makes its own keys and
+    asks the authority to sign them: see `cloister certs request`.
+    """
+    from cloister.app.federation_making import make_federation
+    from cloister.federate.engines.agreement import SitePrivacy
+
+    privacy = None
+    if epsilon is not None:
+        privacy = SitePrivacy(
+            epsilon=epsilon, delta=delta, n_rounds=rounds, n_users=users, most_users=users
+        )
+    return make_federation(
+        folder,
+        [one.strip() for one in nodes.split(",") if one.strip()],
+        name=name,
+        training=training,
+        world=world,
+        pods=pods,
+        host=host,
+        port=port,
+        round_every_s=round_every,
+        settle_s=settle,
+        privacy=privacy,
+        min_nodes=min_nodes,
+    )
+
+
+@app.command("up")
+def up(folder: Folder, as_json: JsonFlag = False) -> None:
+    """Start all services of a folder, and start again what dies, until told to end."""
+    from cloister.app.federation_running import run_federation
+    from cloister.core.errors import CloisterError
+
+    try:
+        run_federation(folder, as_json=as_json)
+    except CloisterError as error:
+        fail(error.message, error.remedy, as_json)
+
+
+@app.command("status")
+@command_result(show_status)
+def status(folder: Folder, as_json: JsonFlag = False) -> Result:
+    """Say how the services stand: rounds, trials, nodes, what is published."""
+    from cloister.app.federation_operating import status_of
+
+    return status_of(folder)
+
+
+@app.command("round")
+@command_result(show_round)
+def run_round(folder: Folder, as_json: JsonFlag = False) -> Result:
+    """Run a round now."""
+    from cloister.app.federation_operating import asked
+
+    return asked(folder, "POST", "/v1/rounds")
+
+
+@app.command("pause")
+@command_result(show_done)
+def pause(folder: Folder, as_json: JsonFlag = False) -> Result:
+    """Stop the schedule of rounds; a round under way is finished."""
+    from cloister.app.federation_operating import paused
+
+    return paused(folder, True)
+
+
+@app.command("resume")
+@command_result(show_done)
+def resume(folder: Folder, as_json: JsonFlag = False) -> Result:
+    """Let the schedule of rounds go on."""
+    from cloister.app.federation_operating import paused
+
+    return paused(folder, False)
+
+
+@app.command("try")
+@command_result(show_serving)
+def try_newest(
+    folder: Folder,
+    share: Annotated[
+        float,
+        typer.Option(help="Of searches on which both rankers are compared.", min=0.001, max=1),
+    ] = 0.2,
+    as_json: JsonFlag = False,
+) -> Result:
+    """Try the newest ranker on a share of searches, by interleaving with the serving one."""
+    from cloister.app.federation_operating import asked
+
+    return asked(folder, "POST", "/v1/trials", {"share": share})
+
+
+@app.command("decide")
+@command_result(show_done)
+def decide(folder: Folder, as_json: JsonFlag = False) -> Result:
+    """Call the votes of the trial under way; called again, decide it by those that came."""
+    from cloister.app.federation_operating import asked
+
+    return asked(folder, "POST", "/v1/decisions")
+
+
+@app.command("rollback")
+@command_result(show_serving)
+def rollback(folder: Folder, as_json: JsonFlag = False) -> Result:
+    """Let the ranker serve again that served before; the one taken back is not tried again."""
+    from cloister.app.federation_operating import asked
+
+    return asked(folder, "POST", "/v1/rollbacks")
+
+
+@app.command("publish")
+@command_result(show_done)
+def publish(
+    folder: Folder,
+    node: Annotated[str, typer.Argument(help="Whose statistics; each version costs anew.")],
+    as_json: JsonFlag = False,
+) -> Result:
+    """Have a node publish new statistics of its documents' terms through the broker."""
+    from cloister.app.federation_operating import asked
+
+    return asked(folder, "POST", "/v1/publications", service=node)
+
+
+@app.command("search")
+@command_result(show_found)
+def search(
+    folder: Folder,
+    query: Annotated[str, typer.Argument(help="What to search for.")],
+    user: Annotated[
+        str, typer.Option("--as", metavar="NODE:USER", help="Who searches: clinic-a:staff-000.")
+    ],
+    group: Annotated[
+        list[str] | None, typer.Option(help="A group of the user's, NODE:GROUP; may be repeated.")
+    ] = None,
+    click: Annotated[
+        list[int] | None, typer.Option(help="Click the result at this rank; may be repeated.")
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Take scores apart.")] = False,
+    as_json: JsonFlag = False,
+) -> Result:
+    """Search at a user's home node, with a token of the node's built-in issuer.
+
+    Whoever can read the folder can be any user of its nodes. Users elsewhere come with a token of
+    their OpenID provider, or of `cloister token issue`.
+    """
+    from cloister.app.federation_operating import searched
+
+    return searched(folder, query, user, group or [], click or [], explain=explain)

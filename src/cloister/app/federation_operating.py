@@ -1,0 +1,63 @@
+"""What operators and users of a federation folder ask its services."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from cloister.core.errors import CloisterError
+from cloister.services.federation_folder import COORDINATOR, FederationFolder
+from cloister.services.user_client import UserClient
+
+__all__ = ["asked", "paused", "searched", "status_of"]
+
+
+def asked(
+    folder: Path,
+    method: str,
+    path: str,
+    body: dict[str, Any] | None = None,
+    *,
+    service: str = COORDINATOR,
+) -> dict[str, Any]:
+    """Ask a service as the operator."""
+    with FederationFolder(folder).client(service, timeout_s=120.0) as client:
+        calls = {"GET": lambda: client.get_json(path), "POST": lambda: client.post_json(path, body)}
+        found = calls[method]() if method in calls else client.put_json(path, body)
+    return dict(found or {})
+
+
+def paused(folder: Path, wanted: bool) -> dict[str, Any]:
+    """Stop the schedule, or let it go on."""
+    return asked(folder, "PUT", "/v1/pause", {"paused": wanted})
+
+
+def status_of(folder: Path) -> dict[str, Any]:
+    """Return how each service stands; what does not answer is told so."""
+    found: dict[str, Any] = {}
+    for service in FederationFolder(folder).services:
+        try:
+            found[service] = asked(folder, "GET", "/v1/status", service=service)
+        except CloisterError as error:
+            found[service] = {"error": error.message, "remedy": error.remedy}
+    return {"services": found}
+
+
+def searched(
+    folder: Path,
+    query: str,
+    user: str,
+    groups: list[str],
+    clicks: list[int],
+    *,
+    explain: bool,
+) -> dict[str, Any]:
+    """Search as a user, and click."""
+    made = FederationFolder(folder)
+    token = made.token(user, groups=groups)
+    authority = made.folder / "authority" / "authority.pem"
+    with UserClient(made.url(user.partition(":")[0]), token, authority) as client:
+        answer = client.search(query, explain=explain)
+        for rank in clicks:
+            client.click(answer.page_id, rank)
+    return {"query": query, "user": user, "clicked": clicks} | answer.model_dump(mode="json")

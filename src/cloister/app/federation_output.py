@@ -1,0 +1,95 @@
+"""Federations for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from cloister.app.output import table
+
+__all__ = [
+    "show_done",
+    "show_found",
+    "show_made",
+    "show_round",
+    "show_serving",
+    "show_status",
+]
+
+Result = dict[str, Any]
+
+
+def show_made(result: Result) -> None:
+    """Show what was made, and what to do next."""
+    table("", ["service", "address"], [[*pair] for pair in result["services"].items()])
+    for node, users in result["users"].items():
+        typer.echo(f"{node}: {', '.join(users)}")
+    typer.echo(f"next: {result['next']}")
+
+
+def show_status(result: Result) -> None:
+    """Show a line or two for each service."""
+    for name, told in result["services"].items():
+        typer.echo(f"{name}: {_status_line(told)}")
+
+
+def _status_line(told: Result) -> str:
+    if "error" in told:
+        return f"does not answer ({told['error']})"
+    if "n_rounds" in told:
+        return _coordinator_line(told)
+    if "tables" in told:
+        return f"{told['form']} statistics of {len(told['tables'])} nodes"
+    return (
+        f"{told['n_documents']} documents in {told['n_pods']} pods; {told['n_pages']} pages kept, "
+        f"{told['n_pages_ready']} ready to learn from; ranker {told['serving'][:12]}"
+    )
+
+
+def _coordinator_line(told: Result) -> str:
+    parts = [f"{told['n_rounds']} rounds", f"{told['n_failed']} failed"]
+    parts += ["paused"] if told["paused"] else []
+    parts += [f"silent: {', '.join(told['silent_nodes'])}"] if told["silent_nodes"] else []
+    parts.append(f"ranker {told['serving']['serving'][:12]}")
+    if trial := told["serving"]["trial"]:
+        parts.append(f"{trial['candidate'][:12]} on trial ({trial['state']})")
+    parts += [f"trial {one['outcome']}" for one in told["trials"][-3:]]
+    return "; ".join(parts)
+
+
+def show_round(result: Result) -> None:
+    """Show what became of a round."""
+    n = result["n_interactions"]
+    rest = "" if n is None else f", from {n} pages"
+    typer.echo(f"round {result['round_number']}: {', '.join(result['nodes'])}{rest}")
+    for name in result["silent"]:
+        typer.echo(f"{name} was silent")
+    for name, fault in result["faults"].items():
+        typer.echo(f"{name}: {fault}")
+
+
+def show_serving(result: Result) -> None:
+    """Show which ranker serves and which is on trial."""
+    typer.echo(f"serving {result['serving'][:12]}")
+    if trial := result["trial"]:
+        typer.echo(f"on trial {trial['candidate'][:12]}, {trial['share']:.0%} of searches")
+
+
+def show_done(result: Result) -> None:
+    """Show what a service answered."""
+    typer.echo(_status_line(result) if "n_rounds" in result else "done")
+
+
+def show_found(result: Result) -> None:
+    """Show a result page."""
+    rows = [
+        [f"{one['rank']}. {one['doc_id']}", one["server"], f"{one['score']:.3f}"]
+        for one in result["results"]
+    ]
+    table(f"{result['query']!r} as {result['user']}", ["document", "node", "score"], rows)
+    for one in result["results"]:
+        for line in one["explanation"]:
+            typer.echo(line)
+    if result["missing_nodes"]:
+        typer.echo(f"no answer from: {', '.join(result['missing_nodes'])}")
