@@ -35,6 +35,8 @@ from cloister.privacy.certificates.certificate_name import CertificateName, Role
 from cloister.privacy.certificates.certificate_request import new_request, read_request
 from cloister.privacy.certificates.key_files import new_key, read_key
 from cloister.privacy.private_file import write_private_file
+from cloister.web import callers
+from cloister.web.callers import Caller, caller_of_certificate
 from privacy.tls_pair import context, server_files, shake_hands
 
 CHILD = str(Path(__file__).with_name("authority_child.py"))
@@ -96,6 +98,17 @@ def test_a_certificate_says_who_where_and_for_how_long(
     )  # a client may take it for a host
     assert isinstance(certificate.public_key(), ec.EllipticCurvePublicKey)
     assert certificate.serial_number == int(node.issued.serial, 16)
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_a_service_reads_from_a_certificate_whom_the_authority_named(
+    role: str, authority: Authority, tmp_path: Path
+) -> None:
+    issued = authority.issue(role, "a.b-1", folder=tmp_path).issued
+    content = issued.certificate().public_bytes(Encoding.DER)
+    assert caller_of_certificate(content, "clinics") == Caller(callers.Role(role), "a.b-1")
+    with pytest.raises(AccessDenied):
+        caller_of_certificate(content, "firms")
 
 
 def test_keys_are_for_their_owner_and_the_rest_for_everybody(
