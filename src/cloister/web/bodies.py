@@ -70,6 +70,8 @@ async def checked_body(
     """Return where a route finds its body: JSON whole and checked, bytes as they come."""
     binary = takes_bytes(route)
     if not headers.has_body:
+        if binary:
+            raise DataError("a body is needed here", remedy="send it")
         return receive
     if not binary and route.body_field is None:
         raise DataError("no body is taken here", remedy="leave it out")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import logging
 import socket
-import ssl
 from collections.abc import Callable
 from typing import Final
 
@@ -107,29 +105,31 @@ class Door:
         task = loop.create_task(self._shake_hands(loop, accepted, connection))
         connection.give_up = lambda: _cancel(task)
         self._handshakes.add(task)
-        task.add_done_callback(self._handshakes.discard)
+        task.add_done_callback(lambda task: self._shaken(task, accepted, connection))
 
     async def _shake_hands(
         self, loop: asyncio.AbstractEventLoop, accepted: socket.socket, connection: Connection
     ) -> None:
         context = self._tls.context if self._tls is not None else None
-        done = False
-        try:
-            await loop.connect_accepted_socket(
-                lambda: self._make_protocol(connection),
-                accepted,
-                ssl=context,
-                ssl_handshake_timeout=self._watch.limits.handshake_s if context else None,
-                ssl_shutdown_timeout=SHUTDOWN_S if context else None,
-            )
-            done = True
-        except (OSError, ssl.SSLError):
+        await loop.connect_accepted_socket(
+            lambda: self._make_protocol(connection),
+            accepted,
+            ssl=context,
+            ssl_handshake_timeout=self._watch.limits.handshake_s if context else None,
+            ssl_shutdown_timeout=SHUTDOWN_S if context else None,
+        )
+
+    def _shaken(
+        self, task: asyncio.Task[None], accepted: socket.socket, connection: Connection
+    ) -> None:
+        """Clear away what did not become a connection; a task may end before it began."""
+        self._handshakes.discard(task)
+        if not task.cancelled() and task.exception() is None:
+            return
+        if not task.cancelled():
             self._watch.refused("handshake")
-        finally:
-            if not done:
-                self._watch.connections.remove(connection)
-                with contextlib.suppress(OSError):
-                    accepted.close()
+        self._watch.connections.remove(connection)
+        accepted.close()
 
 
 def _cancel(task: asyncio.Task[None]) -> None:

@@ -1,8 +1,9 @@
 """Messages between services: JSON by type, or bytes.
 
-A JSON body is a `Message`: typed, frozen, with a version, and no fields that are not known. Routes
-that take or give bytes say so by `binary_body` and `binary_answer`, so that the service's
-description names them and its limits for bytes hold::
+A JSON body is a `Message`: typed, frozen, with a version, and no fields that are not known; what is
+of another type is refused, not turned into the right one. Routes that take or give bytes say so by
+`binary_body` and `binary_answer`, so that the service's description names them and its limits for
+bytes hold::
 
     @router.post("/v1/updates", **binary_body("a masked update"), **binary_answer("a receipt"))
     def take(content: BinaryBody, caller: Annotated[Caller, allowed(Role.NODE)]) -> BinaryAnswer:
@@ -47,7 +48,8 @@ class Message(BaseModel):
     '{"version":1,"round":3}'
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    # strict: "yes" is no bool and "3" no number, as the service's description says
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
 
     version: Literal[1] = 1
 

@@ -8,6 +8,9 @@ after a refusal is thrown away for a short while, so that it can read why, and t
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import struct
 import time
 from collections.abc import Callable
 from enum import Enum
@@ -28,6 +31,7 @@ LINGER_S: Final = 2.0  # for a client to read a refusal, and for a connection to
 LINGER_BYTES: Final = 1 << 20
 SLOW: Final = Refusal(408, "slow", "the request did not come in time", "send it again")
 UNREADABLE: Final = Refusal(400, "unreadable", "this is not HTTP as it should be", "check it")
+_RESET: Final = struct.pack("ii", 1, 0)
 _PHRASES: Final = {400: "Bad Request", 408: "Request Timeout"}
 
 
@@ -94,6 +98,8 @@ class WatchedProtocol(H11Protocol):
         self._came = time.monotonic()
         if self._stage is Stage.LEFTOVER:
             self._n_leftover += len(data)
+            if self._n_leftover > LINGER_BYTES:
+                self.end()
         for start in range(0, len(data), HEAD_BYTES):
             if self.transport.is_closing():
                 return
@@ -136,7 +142,7 @@ class WatchedProtocol(H11Protocol):
             self._enter(Stage.CLOSING)
         if self._does_not_read(now):
             self._refused("unread")
-            self.transport.abort()
+            self._drop()
         elif self._is_late(now):
             self._end_late()
 
@@ -179,15 +185,23 @@ class WatchedProtocol(H11Protocol):
             return for_s > limits.idle_s
         if self._stage is Stage.ANSWER:
             return False
-        return for_s > LINGER_S or self._n_leftover > LINGER_BYTES
+        return for_s > LINGER_S
 
     def _end_late(self) -> None:
         if self._stage is Stage.CLOSING:
-            self.transport.abort()
+            self._drop()
         elif self._stage is Stage.BODY or (self._stage is Stage.HEAD and self._has_begun()):
             self.refuse(SLOW)
         else:
             self.end()
+
+    def _drop(self) -> None:
+        """Reset the connection, so that the system does not keep what was never read."""
+        taken = self.transport.get_extra_info("socket")
+        if taken is not None:
+            with contextlib.suppress(OSError):
+                taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self.transport.abort()
 
     def _has_begun(self) -> bool:
         return bool(self.conn.trailing_data[0])
