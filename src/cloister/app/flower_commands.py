@@ -126,8 +126,10 @@ def _show_trained(result: Result) -> None:
         ]
         for one in result["rounds"]
     ]
-    table("", ["round", "counted", "silent", "refused", "seconds"], rows)
-    typer.echo(f"{number(result['n_rounds'])} rounds are done; there: {', '.join(result['met'])}")
+    if rows:
+        table("", ["round", "counted", "silent", "refused", "seconds"], rows)
+    there = f"; there: {', '.join(result['met'])}" if result["met"] else ""
+    typer.echo(f"{number(result['n_rounds'])} rounds are done{there}")
 
 
 @app.command("train")

@@ -17,6 +17,7 @@ from cloister.federate.engines.flower.flower_engine import FlowerEngine
 from cloister.federate.engines.flower.flower_folder import FlowerFolder
 from cloister.federate.engines.flower.runtime_tasks import RuntimeTasks
 from cloister.federate.engines.flower.superlink_control import SuperLinkControl
+from cloister.federate.engines.in_process import InProcessEngine
 from cloister.federate.engines.roster import FederationRoster
 from cloister.federate.engines.site_call import SiteId
 from cloister.federate.engines.watching_engine import WatchingEngine
@@ -35,7 +36,7 @@ class Trained(NamedTuple):
     Parameters
     ----------
     met
-        The sites that were there at the beginning.
+        The sites that were there at the beginning; nobody where no round was left to run.
     rounds
         The rounds that this call ran.
     rounds_s
@@ -73,6 +74,9 @@ def train(
     settings = folder.settings
     if settings.role != "coordinator":
         raise SettingsError("rounds are run by the coordinator", where=str(folder.path))
+    n_done, n_wanted = _rounds(folder)
+    if n_done >= n_wanted:
+        return Trained((), [], [], n_done)
     done: list[Trained] = []
     app = ServerApp()
 
@@ -93,6 +97,13 @@ def train(
                 remedy="start it, and train again: rounds that are done stay",
             ) from None
     return done[0]
+
+
+def _rounds(folder: FlowerFolder) -> tuple[int, int]:
+    """Return how many rounds are done, and how many are asked for."""
+    path = folder.party_file
+    with opened_federation(path, InProcessEngine({})) as federation:
+        return federation.n_rounds, CoordinatorFile.from_toml(path).n_rounds
 
 
 def _run_as_server(control: SuperLinkControl, tasks: RuntimeTasks, app: ServerApp) -> None:

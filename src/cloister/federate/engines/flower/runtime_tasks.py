@@ -20,15 +20,20 @@ from flwr.app import Context, Error, Message
 from flwr.clientapp import ClientApp
 from flwr.common.constant import ErrorCode, SubStatus
 from flwr.common.serde import context_from_proto, run_from_proto
-from flwr.proto.runtime_pb2 import AcquireTaskRequest, PullTaskInputRequest
+from flwr.proto.runtime_pb2 import (
+    AcquireTaskRequest,
+    PullTaskInputRequest,
+    SendTaskHeartbeatRequest,
+)
 from flwr.serverapp import ServerApp
 from flwr.supercore.constant import TaskType
-from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
+from flwr.supercore.heartbeat import HeartbeatSender
 from flwr.supercore.interceptors import (
     RuntimeTokenHttpInterceptor,
     RuntimeVersionHttpInterceptor,
     SuperExecAuthHttpInterceptor,
 )
+from flwr.supercore.run import RunNotRunningException
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
@@ -114,6 +119,12 @@ class RuntimeTasks:
             try:
                 app(grid, context_from_proto(given.context))
                 status = SubStatus.COMPLETED
+            except RunNotRunningException:
+                raise StoreError(
+                    "somebody stopped the run",
+                    where=f"run {run_id}",
+                    remedy="train again: rounds that are done stay",
+                ) from None
             finally:
                 push_task_output(client, None, status, "")
                 grid.close()
@@ -137,7 +148,7 @@ class RuntimeTasks:
     def _working(self, task: _Task) -> Iterator[RuntimeHttpClient]:
         """Give a client for a task, and let Flower know that it is worked on."""
         client = self._connected(RuntimeTokenHttpInterceptor(task.token))
-        beat = HeartbeatSender(make_task_heartbeat_fn_http(client))
+        beat = HeartbeatSender(lambda: _beaten(client))
         beat.start()
         try:
             yield client
@@ -162,6 +173,15 @@ class RuntimeTasks:
             root_certificates=self._certificates,
             token=task.token,
         )
+
+
+def _beaten(client: RuntimeHttpClient) -> bool:
+    """Say that a task is worked on; unlike Flower's own, do not end the process if nobody cares."""
+    try:
+        client.SendTaskHeartbeat(SendTaskHeartbeatRequest())
+    except httpx.HTTPError:
+        return False
+    return True
 
 
 def _answered(app: ClientApp, message: Message, context: Context) -> Message:

@@ -15,7 +15,7 @@ from typing import Final
 import httpx
 from flwr.clientapp import ClientApp
 
-from cloister.core.errors import SettingsError
+from cloister.core.errors import SettingsError, StoreError
 from cloister.federate.engines.flower.flower_folder import FlowerFolder
 from cloister.federate.engines.flower.runtime_tasks import RuntimeTasks
 from cloister.federate.engines.flower.signed_messages import COORDINATOR
@@ -55,7 +55,11 @@ def _answered(tasks: RuntimeTasks, app: ClientApp) -> bool:
         return tasks.answer_one(app)
     except httpx.HTTPError as error:  # it starts, or ends: what was lost is asked for again
         _log.debug("the SuperNode does not answer: %s", error)
-        return False
+    except StoreError:  # no secret of ours
+        raise
+    except Exception:  # of Flower's: a site outlives a message that went wrong
+        _log.exception("a message was lost")
+    return False
 
 
 def main() -> None:
