@@ -11,7 +11,7 @@ from cloister.search.page_features import PAGE_FEATURES
 
 __all__ = ["first_ranker", "fits_pages"]
 
-SCORE_WEIGHT: Final = 10.0  # drawn pages follow the scores, and change places of near equals
+SCORE_WEIGHT: Final = 5.0  # the best leads the worst by e^5: near equals change places
 
 
 def fits_pages(settings: RankerSettings) -> bool:
@@ -28,7 +28,7 @@ def first_ranker(settings: RankerSettings) -> Ranker:
     --------
     >>> first = first_ranker(RankerSettings(n_features=16))
     >>> dict(zip(PAGE_FEATURES, first.parameters.tolist()))["score"]
-    10.0
+    5.0
     """
     first = Ranker.initial(settings)
     if not fits_pages(settings) or settings.kind != "linear":

@@ -1,0 +1,184 @@
+"""A federation of five processes: searches, clicks, secure rounds, a node killed in mid-round."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from cloister.federate.engines.round_messages import read_model
+from cloister.federate.online.page_table import page_of
+from cloister.privacy.ledger.check import check_ledger
+from cloister.privacy.ledger.ledger import Ledger
+from cloister.rank.logged_pages import logged_click_gradient
+from cloister.rank.ranker import Ranker
+from cloister.services.federation_folder import FederationFolder
+from cloister.services.first_ranker import first_ranker
+from cloister.services.processes import Processes
+from cloister.services.sample_clinics import SampleClinics, SampleUser
+from services.dying_node import DIE
+from services.processes import NODES, made_clinics, user_client, wait_until
+
+SETTLE_S = 1.0
+SETTINGS = {
+    "node": f'\n[clicks]\nsettle_s = {SETTLE_S}\n[publishing]\nform = "threshold"\nthreshold = 2\n',
+    "broker": '\n[publishing]\nform = "threshold"\n',
+    "coordinator": "\n[schedule]\ntimeout_s = 4.0\n",
+}
+PROGRAM = (str(Path(__file__).with_name("dying_node.py")),)
+RATE = 0.1  # of one page, as FpdgdSettings has it
+ATOL = 1e-6  # the literal gradients are in single precision
+
+
+class Scene(NamedTuple):
+    folder: FederationFolder
+    clinics: SampleClinics
+    processes: Processes
+    counted: set[tuple[str, int]]  # nodes and the rounds that hold their updates
+
+    def users(self) -> list[SampleUser]:
+        """Return some users of every node; the parties may read at all nodes."""
+        return [user for node in NODES for user in self.clinics.users(node)]
+
+    def asked(self, service: str, path: str, *, post: bool = False) -> dict[str, Any]:
+        with self.folder.client(service, timeout_s=60) as client:
+            return dict(client.post_json(path) if post else client.get_json(path))
+
+    def run_round(self) -> dict[str, Any]:
+        done = self.asked("coordinator", "/v1/rounds", post=True)
+        self.counted.update((node, done["round_number"]) for node in done["nodes"])
+        return done
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    folder, clinics = made_clinics(tmp_path_factory.mktemp("clinics") / "f", settings=SETTINGS)
+    with Processes(folder, program=PROGRAM) as processes:
+        processes.start()
+        yield Scene(folder, clinics, processes, set())
+
+
+def search_and_click(scene: Scene, first_query: int) -> int:
+    """Let every user search once and click the first two results; return how many pages."""
+    queries = scene.clinics.world.queries
+    n_pages = 0
+    for number, user in enumerate(scene.users()):
+        with user_client(scene.folder, user) as client:
+            answer = client.search(queries[(first_query + number) % len(queries)].text)
+            n_pages += bool(answer.page_id)
+            for rank in (1, 3):
+                if rank <= len(answer.results):
+                    client.click(answer.page_id, rank)
+    return n_pages
+
+
+class Row(NamedTuple):
+    agent: str
+    n_features: int
+    features: bytes
+    drawn: bytes
+    places: bytes
+    clicks: bytes
+    taken_round: int
+
+
+def logged(scene: Scene, node: str) -> dict[str, list[Row]]:
+    """Read out of a node's database what is not learnt from yet, by user, oldest first."""
+    path = scene.folder.folder / node / "state.db"
+    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
+        found = connection.execute(
+            "SELECT agent, n_features, features, drawn, places, clicks, taken_round "
+            "FROM cloister_shown_page ORDER BY shown_at"
+        ).fetchall()
+    by_user: dict[str, list[Row]] = {}
+    for row in (Row(*fields) for fields in found):
+        if (node, row.taken_round) not in scene.counted:
+            by_user.setdefault(row.agent, []).append(row)
+    return by_user
+
+
+def literal_mean(scene: Scene, model: NDArray[np.float64], *nodes: str) -> NDArray[np.float64]:
+    """Move a model by the mean of what users learn, one gradient after the other."""
+    settings = scene.folder.roster.agreement.ranker
+    total, n_pages = np.zeros_like(model), 0
+    for node in nodes:
+        for rows in logged(scene, node).values():
+            weights = model.astype(np.float32)
+            for page in map(page_of, rows):
+                ranker = Ranker(settings, weights)
+                weights = weights + np.float32(RATE) * logged_click_gradient(ranker, *page)
+            total += len(rows) * (weights - model.astype(np.float32)).astype(np.float64)
+            n_pages += len(rows)
+    return model + total / max(1, n_pages)
+
+
+def model_now(scene: Scene) -> NDArray[np.float64]:
+    path = scene.folder.folder / "coordinator" / "state.db"
+    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
+        query = "SELECT model FROM cloister_federation_round ORDER BY n_rounds DESC LIMIT 1"
+        return read_model(connection.execute(query).fetchone()[0])
+
+
+def test_a_federation_searches_learns_loses_a_node_in_mid_round_and_counts_everything_once(
+    scene: Scene,
+) -> None:
+    for node in NODES:
+        scene.asked(node, "/v1/publications", post=True)
+    assert len(scene.asked("broker", "/v1/status")["tables"]) == 3
+    first = first_ranker(scene.folder.roster.agreement.ranker).parameters.astype(np.float64)
+    np.testing.assert_array_equal(model_now(scene), first)
+
+    # The first round: all three nodes.
+    n_shown = search_and_click(scene, 0)
+    time.sleep(SETTLE_S + 0.2)
+    wanted = literal_mean(scene, first, *NODES)
+    done = scene.run_round()
+    assert (done["nodes"], done["silent"], done["faults"]) == (list(NODES), [], {})
+    n_counted = done["n_interactions"]
+    assert n_counted == n_shown > 10
+    np.testing.assert_allclose(model_now(scene), wanted, rtol=0, atol=ATOL)
+    assert np.abs(wanted - first).max() > 1_000 * ATOL
+
+    # The second: clinic-b dies with its pages taken and its sum not sent.
+    n_shown += search_and_click(scene, 7)
+    time.sleep(SETTLE_S + 0.2)
+    (scene.folder.folder / "clinic-b" / DIE).touch()
+    wanted = literal_mean(scene, model_now(scene), "clinic-a", "clinic-c")
+    done = scene.run_round()
+    assert scene.processes.wait_dead("clinic-b") == -9
+    assert (done["nodes"], done["silent"]) == (["clinic-a", "clinic-c"], ["clinic-b"])
+    n_counted += done["n_interactions"]
+    assert n_counted < n_shown
+    np.testing.assert_allclose(model_now(scene), wanted, rtol=0, atol=ATOL)
+    with user_client(scene.folder, "clinic-a:party-100") as client:  # the others still answer
+        answer = client.search(scene.clinics.world.queries[1].text)
+    assert answer.missing_nodes == ["clinic-b"]
+    n_shown += bool(answer.page_id)
+
+    # The third: clinic-b is back, and what it lost is in.
+    scene.processes.start("clinic-b")
+    wait_until(lambda: not scene.asked("coordinator", "/v1/status")["silent_nodes"])
+    time.sleep(SETTLE_S + 0.2)
+    wanted = literal_mean(scene, model_now(scene), *NODES)
+    done = scene.run_round()
+    assert (done["nodes"], done["silent"], done["faults"]) == (list(NODES), [], {})
+    n_counted += done["n_interactions"]
+    np.testing.assert_allclose(model_now(scene), wanted, rtol=0, atol=ATOL)
+    assert n_counted == n_shown  # no page lost, none twice
+    check_ledgers(scene)
+
+
+def check_ledgers(scene: Scene) -> None:
+    """See that every release is on a ledger, once, and that all chains hold."""
+    masked = {"clinic-a": 3, "clinic-b": 2, "clinic-c": 3}  # clinic-b died before it recorded one
+    for service, n_rounds in {"coordinator": 3, **masked}.items():
+        with Ledger.reading(scene.folder.folder / service / "state.db") as ledger:
+            check_ledger(ledger)
+            rounds = [one for one in ledger.entries() if "round" in one.purpose]
+            assert len(rounds) == n_rounds
