@@ -233,7 +233,7 @@ def drip_head(client: ssl.SSLSocket) -> None:
 
 
 def say_nothing(client: ssl.SSLSocket) -> None:
-    time.sleep(3)
+    time.sleep(1.2)
 
 
 @pytest.mark.parametrize("talk", [drip, drip_head, say_nothing])
