@@ -15,7 +15,7 @@ import pytest
 
 from cloister.web.limits import ServiceLimits
 from cloister.web.metrics import ServiceMetrics
-from web.certificates import Certificates
+from web.certificates import Certificates, client_with
 from web.raw_http import ANN, all_of, connected, first_answer, status_of
 from web.small_service import serving
 
@@ -199,6 +199,43 @@ def test_connections_that_work_are_kept_and_too_many_are_refused(
             client.sendall(b'{"text": "' + b"a" * 988 + b'"}')
         assert {status_of(first_answer(client)) for client in working} == {200}
     assert b'kind="too_many_connections"' in metrics.exposition()
+
+
+def test_one_caller_does_not_take_all_the_room_and_large_bodies_are_counted(
+    certificates: Certificates,
+) -> None:
+    limits = ServiceLimits(max_requests_at_once=2, max_binary_at_once=1)
+    with serving(limits, certificates.server) as address, ExitStack() as stack:
+        context = ssl.create_default_context(cafile=certificates.authority.path)
+        parts = urlsplit(address)
+        for _ in range(2):
+            plain = stack.enter_context(connected(address))
+            client = context.wrap_socket(plain, server_hostname=parts.hostname)
+            stack.enter_context(client).sendall(POST)
+        node = stack.enter_context(
+            client_with(address, certificates.node, certificates.authority.path)
+        )
+        ann = stack.enter_context(client_with(address, None, certificates.authority.path))
+        time.sleep(0.2)
+        bob = {"authorization": "Bearer bob's token"}
+        assert ann.get("/v1/things/x", headers=bob).status_code == 200
+        again = ann.get("/v1/things/x", headers={"authorization": "Bearer ann's token"})
+        assert (again.status_code, again.headers["x-refusal"]) == (429, "too_many")
+
+        def slowly() -> Iterator[bytes]:
+            yield b"begun"
+            other = stack.enter_context(
+                client_with(address, certificates.node, certificates.authority.path)
+            )
+            octets = {"content-type": "application/octet-stream"}
+            answers.append(other.post("/v1/bytes", content=b"x", headers=octets))
+            yield b" and ended"
+
+        answers: list[httpx.Response] = []
+        octets = {"content-type": "application/octet-stream"}
+        first = node.post("/v1/bytes", content=slowly(), headers=octets)
+        assert first.content == b"begun and ended"
+        assert (answers[0].status_code, answers[0].headers["x-refusal"]) == (503, "busy")
 
 
 def test_a_flood_of_connections_leaves_nothing_open(url: str, metrics: ServiceMetrics) -> None:

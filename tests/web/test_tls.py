@@ -115,7 +115,9 @@ def test_a_renewed_certificate_is_shown_without_a_restart(tmp_path: Path) -> Non
         assert after.get_json("/v1/things/x")["caller"] == "clinic-b"
         with pytest.raises(PeerUnreachable):
             before.get_json("/v1/things/x")
-        authority.issue("node", caller_uri(FEDERATION, Role.NODE, "clinic-c"))  # the client's own
+        node.certificate.write_bytes(b"half a certif")  # the client's own
+        assert after.get_json("/v1/things/x")["caller"] == "clinic-b"
+        authority.issue("node", caller_uri(FEDERATION, Role.NODE, "clinic-c"))
         assert after.get_json("/v1/things/x")["caller"] == "clinic-c"
 
 

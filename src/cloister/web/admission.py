@@ -17,10 +17,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, Request
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
-from starlette.concurrency import run_in_threadpool
 from starlette.routing import BaseRoute
 
 from cloister.core.errors import AccessDenied, NotFound, SettingsError
@@ -31,6 +31,7 @@ __all__ = ["CALLER", "PEER", "Identification", "RouteRule", "allowed", "route_ru
 
 PEER: Final = "peer_certificate"  # in a request's state: what the connection showed
 CALLER: Final = "caller"  # in a request's state: who was identified
+MAX_THREADS: Final = 8  # that identify at a time; routes that take long do not hold them up
 _MAX_TOKEN: Final = 16 << 10  # characters
 
 
@@ -127,6 +128,7 @@ class Identification:
 
     def __init__(self, federation: str, identify: Callable[[str], Caller] | None) -> None:
         self._federation, self._identify = federation, identify
+        self._threads = CapacityLimiter(MAX_THREADS)
 
     def by_certificate(self, certificate: Mapping[str, Any]) -> Caller:
         """Return whom the connection's certificate names."""
@@ -144,7 +146,7 @@ class Identification:
         if token is None or self._identify is None:
             raise NotIdentified("there is no token")
         try:
-            caller = await run_in_threadpool(self._identify, token)
+            caller = await to_thread.run_sync(self._identify, token, limiter=self._threads)
         except AccessDenied:
             raise NotIdentified("the token is not valid") from None
         if caller.role in SERVICES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import threading
 from collections.abc import Callable, Mapping
@@ -21,7 +22,9 @@ from cloister.core.errors import (
     SettingsError,
 )
 from cloister.web.callers import Caller, Role
+from cloister.web.client_session import ClientSession
 from cloister.web.json_shape import check_json_shape
+from cloister.web.logs import log_event
 from cloister.web.messages import BINARY
 from cloister.web.peer_socket import Deadline, peer_context
 from cloister.web.refusals import REFUSAL_HEADER, PeerBusy, PeerUnreachable
@@ -93,7 +96,7 @@ class PeerClient:
             tls, lambda files: peer_context(files, self.peer, federation, self._deadline)
         )
         self._lock = threading.Lock()
-        self._session = _Session(self._http())
+        self._session = ClientSession(self._http())
         self._closed = False
 
     def get_json(self, path: str, *, timeout_s: float | None = None) -> Any:
@@ -137,16 +140,24 @@ class PeerClient:
         )
         return httpx.Client(verify=self._live.context, trust_env=False, limits=kept)
 
-    def _current(self) -> _Session:
+    def _current(self) -> ClientSession:
         """Return the session for an exchange; a new one where certificates changed."""
         with self._lock:
             if self._closed:
                 raise SettingsError("the client is closed", where=self.url)
-            if self._live.refresh():
+            if self._renewed():
                 self._session.retire()
-                self._session = _Session(self._http())
+                self._session = ClientSession(self._http())
             self._session.enter()
             return self._session
+
+    def _renewed(self) -> bool:
+        """Read certificates that changed; where they cannot be used, the old ones stay."""
+        try:
+            return self._live.refresh()
+        except CloisterError as error:
+            log_event("certificates_not_read", level=logging.ERROR, kind=type(error).__name__)
+            return False
 
     def _ask(
         self, method: str, path: str, content: bytes | None, kind: str, timeout_s: float | None
@@ -233,33 +244,6 @@ _FINAL: Final = (
     httpx.UnsupportedProtocol,
     httpx.LocalProtocolError,
 )
-
-
-class _Session:
-    """Connections made with one certificate; closed when nobody uses them any more."""
-
-    def __init__(self, http: httpx.Client) -> None:
-        self.http = http
-        self._lock = threading.Lock()
-        self._n_users, self._retired = 0, False
-
-    def enter(self) -> None:
-        with self._lock:
-            self._n_users += 1
-
-    def leave(self) -> None:
-        with self._lock:
-            self._n_users -= 1
-            self._close_if_done()
-
-    def retire(self) -> None:
-        with self._lock:
-            self._retired = True
-            self._close_if_done()
-
-    def _close_if_done(self) -> None:
-        if self._retired and self._n_users == 0:
-            self.http.close()
 
 
 def _checked(url: str) -> str:

@@ -18,8 +18,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from cloister.core.errors import DataError, NotFound
 from cloister.web.addresses import client_network, is_loopback
 from cloister.web.admission import CALLER, PEER, Identification, RouteRule
+from cloister.web.at_once import AtOnce
 from cloister.web.bodies import Disconnected, Headers, UnsoundHead, checked_body, takes_bytes
-from cloister.web.callers import Caller, Role
+from cloister.web.callers import SERVICES, Caller, Role
 from cloister.web.exchange import Exchange
 from cloister.web.limits import ServiceLimits
 from cloister.web.logs import SeldomLog, failure
@@ -65,10 +66,11 @@ class Guard:
     def __init__(self, app: ASGIApp, settings: GuardSettings) -> None:
         self._app = app
         self._rules, self._identification, self._limits, self._metrics = settings
-        self._callers = TokenBuckets(self._limits.requests_a_minute)
+        self._persons = TokenBuckets(self._limits.requests_a_minute)
+        self._services = TokenBuckets(self._limits.service_requests_a_minute)
         self._strangers = TokenBuckets(self._limits.unidentified_a_minute)
         self._seldom = SeldomLog()
-        self._n_binary = 0
+        self._at_once = AtOnce(self._limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through or refuse it."""
@@ -101,17 +103,9 @@ class Guard:
         rule = await self._admitted(scope, exchange)
         if b"\x00" in scope["path"].encode() or b"%00" in scope["query_string"]:
             raise DataError("the address has NUL", remedy="leave it out")
-        body = await checked_body(rule.route, headers, receive, self._limits)
-        if not takes_bytes(rule.route):
+        with self._at_once.work(exchange.caller, binary=takes_bytes(rule.route)):
+            body = await checked_body(rule.route, headers, receive, self._limits)
             await self._app(scope, body, exchange.send)
-            return
-        if self._n_binary >= self._limits.max_binary_at_once:
-            raise TooMany("the service is busy with other large requests", busy=True)
-        self._n_binary += 1
-        try:
-            await self._app(scope, body, exchange.send)
-        finally:
-            self._n_binary -= 1
 
     async def _admitted(self, scope: Scope, exchange: Exchange) -> RouteRule:
         """Return the rule of the request's route, if the caller may call it."""
@@ -123,7 +117,8 @@ class Guard:
             state[CALLER] = LOCAL
             return rule
         exchange.caller = state[CALLER] = await self._identified(scope, client_network(host))
-        self._charge(self._callers, exchange.caller[:2])
+        services = exchange.caller.role in SERVICES
+        self._charge(self._services if services else self._persons, exchange.caller[:2])
         if rule is not None and exchange.caller.role in rule.roles:
             return rule
         raise _hidden(exchange.caller, others if rule is None else ())

@@ -43,7 +43,11 @@ class ServiceLimits(Settings):
         Of one IPv4 address or one IPv6 network of 64 bits. Where there are more, the one that
         waited longest between requests is closed; where none waits, the new one is.
     requests_a_minute
-        Of each caller.
+        Of each person.
+    service_requests_a_minute
+        Of each service, which asks for many persons.
+    max_requests_at_once
+        Of each caller, worked on at the same time.
     unidentified_a_minute
         Requests without identity, of each address.
     """
@@ -60,4 +64,6 @@ class ServiceLimits(Settings):
     max_connections: int = Field(default=512, ge=1)
     max_connections_of_address: int = Field(default=64, ge=1)
     requests_a_minute: int = Field(default=1200, ge=1)
+    service_requests_a_minute: int = Field(default=12_000, ge=1)
+    max_requests_at_once: int = Field(default=32, ge=1)
     unidentified_a_minute: int = Field(default=600, ge=1)

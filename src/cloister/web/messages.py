@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, Literal
 
 from fastapi import Depends, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator
 from starlette.requests import ClientDisconnect
 
 from cloister.core.errors import DataError
@@ -52,6 +52,12 @@ class Message(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
 
     version: Literal[1] = 1
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _one_kind_of_number(cls, value: object) -> object:
+        """Take 84.0 for 84: JSON has one kind of number."""
+        return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 class BinaryAnswer(Response):
