@@ -222,13 +222,10 @@ def _service_file(plan: FederationPlan, service: str) -> str:
     ]
     if role == "node":
         lines += ['home = "home"', 'signing_key = "signing.key"', 'token_key = "token.key"']
-    lines += [
-        "",
-        "[tls]",
-        f'certificate = "{role}-{service}.pem"',
-        f'key = "{role}-{service}.key"',
-        'authority = "../authority/authority.pem"',
-        'revoked = "../authority/revoked.pem"',
-        "",
+    lines += [  # dotted, so that what comes behind may begin with names of no table
+        f'tls.certificate = "{role}-{service}.pem"',
+        f'tls.key = "{role}-{service}.key"',
+        'tls.authority = "../authority/authority.pem"',
+        'tls.revoked = "../authority/revoked.pem"',
     ]
     return "\n".join(lines) + "\n"

@@ -1,0 +1,193 @@
+"""Rounds and trials on a schedule, with clocks of their own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cloister.core.errors import BudgetExceeded, Conflict, StoreError
+from cloister.federate.engines.federation import SiteRound
+from cloister.federate.engines.site_call import SiteId
+from cloister.federate.online.noisy_sign_test import SignTest
+from cloister.federate.online.ranker_files import RankerFiles
+from cloister.federate.online.trials import Trials
+from cloister.federate.online.votes import NodeVotes
+from cloister.privacy.secure_aggregation.errors import AggregationFailed
+from cloister.rank.ranker import Ranker, RankerSettings
+from cloister.services.coordinator import round_keeper
+from cloister.services.coordinator.round_keeper import RoundKeeper
+from cloister.services.coordinator.trial_keeper import TrialKeeper
+from cloister.services.service_file import ScheduleSettings
+from cloister.store.database import Database
+
+FIRST = Ranker.initial(RankerSettings(n_features=2))
+
+
+class Training:
+    """Stands where the federation does; a real one is in the tests of processes."""
+
+    def __init__(self, *outcomes: Any) -> None:
+        self._outcomes = list(outcomes)
+        self.n_steps = 0
+        self.go_on = threading.Event()
+        self.go_on.set()
+
+    def step(self) -> SiteRound:
+        self.go_on.wait(10)
+        self.n_steps += 1
+        outcome = self._outcomes.pop(0) if self._outcomes else None
+        if isinstance(outcome, Exception):
+            raise outcome
+        return SiteRound(self.n_steps - 1, (SiteId("a"),), (), {}, 1)
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.005)
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(round_keeper, "FIRST_WAIT_S", 0.01)
+
+
+def keeping(training: Training, **fields: Any) -> RoundKeeper:
+    keeper = RoundKeeper(training, **({"every_s": 0.01} | fields))  # type: ignore[arg-type]
+    keeper.start()
+    return keeper
+
+
+def test_rounds_run_by_the_schedule_and_go_on_after_failures() -> None:
+    failures = [AggregationFailed("too few"), StoreError("away"), ZeroDivisionError()]
+    training, done = Training(*failures), list[SiteRound]()
+    keeper = keeping(training, after=done.append)
+    wait_for(lambda: len(done) >= 3)
+    keeper.close()
+    assert [one.round_number for one in done[:3]] == [3, 4, 5]
+    assert keeper.n_failed == 2
+    assert keeper.last_error == ""
+
+
+def test_one_round_runs_at_a_time() -> None:
+    training = Training()
+    training.go_on.clear()
+    keeper = keeping(training)
+    wait_for(lambda: keeper._one_at_a_time.locked())
+    with pytest.raises(Conflict, match="under way"):
+        keeper.run_round()
+    training.go_on.set()
+    keeper.close()
+
+
+def test_no_round_runs_while_paused_and_none_by_itself_without_a_schedule() -> None:
+    for fields in ({"every_s": None}, {}):
+        training = Training()
+        keeper = keeping(training, **fields)
+        keeper.pause(True)
+        time.sleep(0.05)
+        n_before = training.n_steps
+        time.sleep(0.05)
+        assert training.n_steps == n_before
+        keeper.run_round()  # on request it does
+        assert training.n_steps == n_before + 1
+        keeper.close()
+
+
+def test_the_schedule_ends_when_the_privacy_that_was_agreed_on_is_spent() -> None:
+    training = Training(BudgetExceeded("the noise was chosen for 1 round"))
+    keeper = keeping(training)
+    wait_for(lambda: keeper.paused)
+    keeper.close()
+    assert training.n_steps == 1
+
+
+def test_too_few_nodes_are_a_conflict_to_who_asks_for_a_round() -> None:
+    keeper = RoundKeeper(Training(AggregationFailed("too few")), every_s=None)  # type: ignore[arg-type]
+    with pytest.raises(Conflict, match="too few"):
+        keeper.run_round()
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def pass_s(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def trials(tmp_path: Path, clock: Clock) -> Iterator[Trials]:
+    test = SignTest(alpha=0.5, min_votes=1, epsilon=100.0)
+    with Database.open(tmp_path / "state.db") as database:
+        yield Trials(database, RankerFiles(tmp_path / "files"), FIRST, test=test, clock=clock)
+
+
+@pytest.fixture
+def keeper(trials: Trials, clock: Clock) -> TrialKeeper:
+    schedule = ScheduleSettings(trial_every=2, trial_s=100.0, votes_s=50.0)
+    return TrialKeeper(trials, schedule, n_nodes=2, clock=clock)
+
+
+def newest() -> Ranker:
+    return FIRST.with_parameters(np.ones(2))
+
+
+def test_the_newest_ranker_is_tried_after_so_many_rounds(
+    keeper: TrialKeeper, trials: Trials, clock: Clock
+) -> None:
+    assert keeper.after_round(1, newest) is None
+    trial = keeper.after_round(2, newest)
+    assert trial is not None
+    assert keeper.after_round(4, newest) is None  # one at a time
+    clock.pass_s(99)
+    assert keeper.look() is None
+    assert trials.trial().state == "open"
+    clock.pass_s(1)
+    keeper.look()
+    assert trials.trial().state == "voting"
+    for node in ("a", "b"):
+        assert keeper.look() is None
+        trials.record_votes(node, NodeVotes(trial=trial.trial_id, epsilon=100.0, wins=5, losses=0))
+    assert keeper.look().state == "promoted"
+    assert trials.serving().serving == trial.candidate
+    assert keeper.after_round(6, newest) is None  # it serves already
+
+
+def test_a_node_that_does_not_vote_is_waited_for_and_then_not(
+    keeper: TrialKeeper, trials: Trials, clock: Clock
+) -> None:
+    keeper.after_round(2, newest)
+    keeper.decide_now()
+    clock.pass_s(49)
+    assert keeper.look() is None
+    clock.pass_s(1)
+    assert keeper.look().state == "kept"
+    with pytest.raises(Conflict):
+        keeper.decide_now()
+
+
+def test_what_was_taken_back_is_not_tried_again(keeper: TrialKeeper, trials: Trials) -> None:
+    trial = keeper.after_round(2, newest)
+    trials.record_votes("a", NodeVotes(trial=trial.trial_id, epsilon=100.0, wins=9, losses=0))
+    keeper.decide_now()
+    keeper.decide_now()
+    trials.roll_back()
+    assert keeper.after_round(4, newest) is None
+    assert trials.ranker().parameters.tolist() == [0.0, 0.0]

@@ -1,0 +1,157 @@
+"""A node's statistics and its serving ranker: what is kept, sent again, refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cloister.core.errors import BudgetExceeded, DataError
+from cloister.core.ids import DocId, PodId, ServerId, content_id
+from cloister.core.rights import Rights
+from cloister.federate.online.ranker_files import RankerFiles, ranker_bytes
+from cloister.index.shard import IndexedDocument, Shard
+from cloister.privacy.ledger.ledger import Ledger
+from cloister.privacy.ledger.limits import Limit
+from cloister.rank.ranker import Ranker, RankerSettings
+from cloister.search.noisy_statistics_settings import NoisyStatisticsSettings
+from cloister.services.coordinator.messages import ServingAnswer, TrialAnswer
+from cloister.services.node.publishing import Publisher
+from cloister.services.node.serving_ranker import ServingRanker
+from cloister.services.service_file import PublishingSettings
+from cloister.store.database import Database
+from cloister.store.files import Files
+from cloister.web.refusals import PeerUnreachable
+
+NAME = ServerId("clinic-a")
+NOISE = NoisyStatisticsSettings(epsilon=1.0)
+
+
+class Broker:
+    """Takes tables, or is away."""
+
+    def __init__(self) -> None:
+        self.away = False
+        self.got: list[bytes] = []
+
+    def publish(self, content: bytes) -> None:
+        if self.away:
+            raise PeerUnreachable("no answer")
+        self.got.append(content)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    with Database.open(tmp_path / "state.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def shard(tmp_path: Path) -> Iterator[Shard]:
+    with Shard.open(tmp_path / "index", server_id=NAME) as opened:
+        opened.add(
+            [
+                IndexedDocument(DocId(f"d{n}"), PodId(f"p{n}"), "cough and fever", Rights())
+                for n in range(9)
+            ]
+        )
+        opened.commit()
+        yield opened
+
+
+def publisher(tmp_path: Path, database: Database, shard: Shard, form: str) -> Publisher:
+    settings = PublishingSettings(form=form, noise=NOISE, threshold=2)  # type: ignore[arg-type]
+    return Publisher(NAME, shard, Ledger(database), Files(tmp_path / "files"), settings)
+
+
+@pytest.mark.parametrize("form", ["noisy", "threshold", "exact"])
+def test_tables_are_recorded_before_they_leave_and_sent_until_they_arrived(
+    tmp_path: Path, database: Database, shard: Shard, form: str
+) -> None:
+    broker, ledger = Broker(), Ledger(database)
+    made = publisher(tmp_path, database, shard, form)
+    digest = made.make()
+    n_entries = len(ledger.entries())
+    assert n_entries >= 1
+    assert len(ledger.pending()) == n_entries
+    broker.away = True
+    with pytest.raises(PeerUnreachable):
+        made.send(broker)  # type: ignore[arg-type]
+    broker.away = False
+    again = publisher(tmp_path, database, shard, form)  # the node was killed and started again
+    assert again.send(broker)  # type: ignore[arg-type]
+    assert [content_id(one) for one in broker.got] == [digest]
+    assert not again.send(broker)  # type: ignore[arg-type]
+    assert ledger.pending() == []
+    assert len(ledger.entries()) == n_entries  # the same tables, not noised anew
+
+
+def test_a_version_beyond_the_limit_is_refused_and_the_last_one_stays(
+    tmp_path: Path, database: Database, shard: Shard
+) -> None:
+    ledger = Ledger(database)
+    ledger.set_limit(NAME, Limit(epsilon=1.2, delta=1e-6), purpose="pilot")
+    made = publisher(tmp_path, database, shard, "noisy")
+    digest = made.make()
+    with pytest.raises(BudgetExceeded):
+        made.make()
+    assert made.state()["digest"] == digest
+
+
+class Coordinator:
+    """Says what serves, and has rankers."""
+
+    def __init__(self, *rankers: Ranker) -> None:
+        self.rankers = {content_id(ranker_bytes(one)): ranker_bytes(one) for one in rankers}
+        self.told = ServingAnswer(serving=next(iter(self.rankers)))
+        self.n_fetched = 0
+
+    def serving(self) -> ServingAnswer:
+        return self.told
+
+    def ranker(self, digest: str) -> bytes:
+        self.n_fetched += 1
+        return self.rankers[digest]
+
+
+SETTINGS = RankerSettings(n_features=2)
+ONE, TWO = (Ranker(SETTINGS, np.full(2, value, np.float32)) for value in (1.0, 2.0))
+
+
+def opened(tmp_path: Path, database: Database) -> ServingRanker:
+    return ServingRanker(database, RankerFiles(tmp_path / "rankers"), SETTINGS)
+
+
+def test_a_node_serves_what_the_coordinator_says_also_after_a_restart_without_it(
+    tmp_path: Path, database: Database
+) -> None:
+    coordinator = Coordinator(ONE, TWO)
+    one, two = coordinator.rankers
+    serving = opened(tmp_path, database)
+    assert serving.now.ranker.parameters.tolist() == [0.0, 0.0]
+    assert serving.refresh(coordinator)  # type: ignore[arg-type]
+    assert not serving.refresh(coordinator)  # type: ignore[arg-type]
+    assert serving.now.digest == one
+    trial = TrialAnswer(trial_id="0" * 32, candidate=two, share=0.5, state="open")
+    coordinator.told = ServingAnswer(serving=one, trial=trial)
+    serving.refresh(coordinator)  # type: ignore[arg-type]
+    for now in (serving.now, opened(tmp_path, database).now):
+        assert now.digest == one
+        assert now.tried is not None
+        assert now.tried.ranker.parameters.tolist() == [2.0, 2.0]
+    assert coordinator.n_fetched == 2
+    voting = trial.model_copy(update={"state": "voting"})
+    coordinator.told = ServingAnswer(serving=one, trial=voting)
+    serving.refresh(coordinator)  # type: ignore[arg-type]
+    assert serving.now.tried is None  # no more pages are shown in the trial
+    assert serving.trial == voting
+
+
+def test_a_ranker_of_another_make_is_not_served(tmp_path: Path, database: Database) -> None:
+    other = Ranker(RankerSettings(n_features=3), np.zeros(3, np.float32))
+    serving = opened(tmp_path, database)
+    with pytest.raises(DataError, match="another make"):
+        serving.refresh(Coordinator(other))  # type: ignore[arg-type]
+    assert serving.now.ranker.parameters.tolist() == [0.0, 0.0]
