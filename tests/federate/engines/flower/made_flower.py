@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -42,10 +43,13 @@ def provisioned(
 @contextmanager
 def running(parties: dict[SiteId, FlowerFolder]) -> Iterator[FlowerFolder]:
     """Start all parties, and stop them whatever happens; give the coordinator's folder."""
-    try:
-        for party in parties.values():
-            deployment.start(party)
-        yield parties[COORDINATOR]
-    finally:
-        for party in reversed(parties.values()):
-            deployment.stop(party)
+    coordinator = parties[COORDINATOR]
+    sites = [party for party in parties.values() if party != coordinator]
+    with ThreadPoolExecutor(len(sites)) as at_once:
+        try:
+            deployment.start(coordinator)
+            list(at_once.map(deployment.start, sites))
+            yield coordinator
+        finally:
+            list(at_once.map(deployment.stop, sites))
+            deployment.stop(coordinator)
