@@ -113,6 +113,21 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
         "serve",
         "Run a node, a broker or a coordinator of a federation, until told to end.",
     ),
+    "certs": LazyCommand(
+        "certs_commands",
+        "app",
+        "Certificates for the services of a federation: a private authority.",
+    ),
+    "token": LazyCommand(
+        "token_commands",
+        "app",
+        "Tokens of a node's own issuer, for users where there is no OpenID provider.",
+    ),
+    "flower": LazyCommand(
+        "flower_commands",
+        "app",
+        "A federation of sites on Flower: a SuperLink, SuperNodes, rounds.",
+    ),
     "backup": LazyCommand(
         "backup_commands",
         "backup",

@@ -1,0 +1,126 @@
+"""``cloister federation``: made, run, searched, looked after, killed and ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.outcome import Outcome
+from app.outcome import Run as Call
+from services.processes import own_host, wait_until
+
+Run = Callable[..., Outcome]
+START = "from cloister.app.command_line import main; main()"
+PROGRAM = [sys.executable, "-c", START]
+
+
+@pytest.fixture
+def run(call: Call) -> Run:
+    """Run a command that leaves with the given exit code."""
+
+    def with_code(*arguments: str, code: int = 0) -> Outcome:
+        outcome = call(*arguments)
+        assert outcome.code == code, outcome
+        return outcome
+
+    return with_code
+
+
+def made(run: Run, folder: Path, *more: str) -> dict[str, Any]:
+    wanted = ["federation", "init", str(folder), "--world", "--pods", "3", "--host", own_host()]
+    return run(*wanted, "--settle", "2", *more, "--json").json
+
+
+def service_of(pid: int) -> str:
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return Path(words[-2].decode()).parent.name
+
+
+def children_of(pid: int) -> dict[str, int]:
+    """Return the process of each service."""
+    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return {service_of(int(child)): int(child) for child in listed}
+
+
+def test_a_federation_is_made_run_searched_and_survives_a_kill(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "clinics"
+    told = made(run, folder)
+    assert set(told["services"]) == {"coordinator", "broker", "clinic-a", "clinic-b", "clinic-c"}
+    assert "clinic-b:staff-005" in told["users"]["clinic-b"]
+    with subprocess.Popen(
+        [*PROGRAM, "federation", "up", str(folder), "--json"], stdout=subprocess.PIPE, text=True
+    ) as up:
+        try:
+            assert up.stdout is not None
+            assert json.loads(up.stdout.readline())["services"] == told["services"]
+            killed = children_of(up.pid)["clinic-b"]
+            os.kill(killed, signal.SIGKILL)
+            search = ["federation", "search", str(folder), "pain", "--as", "clinic-a:party-100"]
+            found = run(*search, "--click", "1", "--explain", "--json").json
+            assert found["results"][0]["explanation"]
+            assert found["clicked"] == [1]
+            assert "pain" in run(*search).out
+
+            def back() -> bool:
+                return children_of(up.pid).get("clinic-b", killed) != killed
+
+            wait_until(back)
+            wait_until(
+                lambda: (
+                    "error"
+                    not in run("federation", "status", str(folder), "--json").json["services"][
+                        "clinic-b"
+                    ]
+                )
+            )
+            time.sleep(2)
+            done = run("federation", "round", str(folder), "--json").json
+            assert done["n_interactions"] == 2
+            assert "2 pages" not in run("federation", "round", str(folder)).out
+            assert run("federation", "pause", str(folder), "--json").json["paused"]
+            assert not run("federation", "resume", str(folder), "--json").json["paused"]
+            tried = run("federation", "try", str(folder), "--share", "1", "--json").json
+            assert tried["trial"]["share"] == 1
+            assert "voting" in run("federation", "decide", str(folder)).out
+            assert run("federation", "rollback", str(folder), code=1).err
+            published = run("federation", "publish", str(folder), "clinic-c", "--json").json
+            assert len(published["digest"]) == 64
+        finally:
+            up.send_signal(signal.SIGTERM)
+            left = children_of(up.pid)
+        assert up.wait(30) == 0
+    assert left
+    assert not [pid for pid in left.values() if Path(f"/proc/{pid}").exists()]
+
+
+def test_what_cannot_be_made_is_said(run: Run, tmp_path: Path) -> None:
+    two = run("federation", "init", str(tmp_path / "f"), "--nodes", "a,b", "--json", code=1).json
+    assert "three" in two["error"]
+    made(run, tmp_path / "g")
+    again = run("federation", "init", str(tmp_path / "g"), "--json", code=1).json
+    assert "not empty" in again["error"]
+    run("federation", "status", str(tmp_path / "nowhere"), code=1)
+
+
+def test_services_that_do_not_answer_are_told_in_the_status(run: Run, tmp_path: Path) -> None:
+    made(run, tmp_path / "f", "--epsilon", "4", "--rounds", "5", "--users", "100")
+    told = run("federation", "status", str(tmp_path / "f"), "--json").json["services"]
+    assert all("error" in one for one in told.values())
+    said = run("federation", "round", str(tmp_path / "f"), "--json", code=1).json
+    assert said["remedy"]
+
+
+def test_a_file_that_is_no_services_is_refused(run: Run, tmp_path: Path) -> None:
+    for text in ("", 'kind = "bakery"', "kind ="):
+        (tmp_path / "service.toml").write_text(text)
+        told = run("serve", str(tmp_path / "service.toml"), "--json", code=1).json
+        assert "service.toml" in told["error"]
