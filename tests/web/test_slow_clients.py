@@ -250,6 +250,17 @@ def test_a_flood_of_connections_leaves_nothing_open(url: str, metrics: ServiceMe
         time.sleep(0.05)
 
 
+def test_an_address_that_connects_too_often_is_refused_before_any_handshake() -> None:
+    metrics = ServiceMetrics()
+    limits = ServiceLimits(connections_a_minute=5)
+    with serving(limits, metrics=metrics) as address:
+        for _ in range(5):
+            assert httpx.get(address + "/health", trust_env=False).status_code == 200
+        with pytest.raises(httpx.TransportError):
+            httpx.get(address + "/health", trust_env=False)
+    assert b'{kind="too_many_connections"} 1.0' in metrics.exposition()
+
+
 def test_a_handshake_that_does_not_go_on_is_cut(tls_url: str) -> None:
     started = time.monotonic()
     with connected(tls_url) as client:

@@ -13,6 +13,7 @@ from cloister.core.errors import CloisterError
 from cloister.web.addresses import client_network
 from cloister.web.connections import Connection
 from cloister.web.logs import log_event
+from cloister.web.rate_limits import TokenBuckets
 from cloister.web.tls import LiveTls
 from cloister.web.watched_protocol import Watch, WatchedProtocol
 
@@ -49,6 +50,7 @@ class Door:
     ) -> None:
         self._listener, self._watch, self._tls = listener, watch, tls
         self._make_protocol = make_protocol
+        self._newcomers = TokenBuckets(watch.limits.connections_a_minute)
         self._accepting: asyncio.Task[None] | None = None
         self._handshakes: set[asyncio.Task[None]] = set()
 
@@ -97,7 +99,8 @@ class Door:
             await asyncio.sleep(PAUSE_S)
 
     def _admit(self, loop: asyncio.AbstractEventLoop, accepted: socket.socket, host: str) -> None:
-        connection = self._watch.connections.admit(host)
+        too_often = self._newcomers.take(host) > 0
+        connection = None if too_often else self._watch.connections.admit(host)
         if connection is None:
             self._watch.refused("too_many_connections")
             accepted.close()

@@ -42,6 +42,8 @@ class ServiceLimits(Settings):
     max_connections_of_address
         Of one IPv4 address or one IPv6 network of 64 bits. Where there are more, the one that
         waited longest between requests is closed; where none waits, the new one is.
+    connections_a_minute
+        New ones of one address, as above: each costs a handshake.
     requests_a_minute
         Of each person.
     service_requests_a_minute
@@ -63,6 +65,7 @@ class ServiceLimits(Settings):
     body_s: float = Field(default=120.0, gt=0)
     max_connections: int = Field(default=512, ge=1)
     max_connections_of_address: int = Field(default=64, ge=1)
+    connections_a_minute: int = Field(default=6000, ge=1)
     requests_a_minute: int = Field(default=1200, ge=1)
     service_requests_a_minute: int = Field(default=12_000, ge=1)
     max_requests_at_once: int = Field(default=32, ge=1)
