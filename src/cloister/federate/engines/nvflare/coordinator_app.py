@@ -18,14 +18,13 @@ from cloister.core.errors import CloisterError
 from cloister.federate.engines.coordinator_file import CoordinatorFile, opened_federation
 from cloister.federate.engines.federation import SiteFederation
 from cloister.federate.engines.nvflare.collab_engine import CollabEngine
+from cloister.federate.engines.nvflare.job_folder import PAUSE, STATUS
+from cloister.federate.engines.nvflare.kits import COORDINATOR_FILE
 from cloister.federate.engines.watching_engine import WatchingEngine
 from cloister.privacy.secure_aggregation.errors import AggregationFailed
 
-__all__ = ["COORDINATOR_FILE", "PAUSE", "STATUS", "CoordinatorApp", "TrainingPaused"]
+__all__ = ["CoordinatorApp", "TrainingPaused"]
 
-COORDINATOR_FILE: Final = "coordinator.toml"
-STATUS: Final = "cloister.status"  # asks a running job how far it is
-PAUSE: Final = "cloister.pause"  # asks it to end after the round under way
 RETRY_S: Final = 1.0  # after a round with too few sites
 _log: Final = logging.getLogger(__name__)
 
@@ -46,7 +45,7 @@ class CoordinatorApp:
     @collab.main  # type: ignore[untyped-decorator]
     def run(self) -> dict[str, Any]:
         """Train until all rounds are done; return how far it came."""
-        path = Path(collab.workspace.get_site_config_dir(), COORDINATOR_FILE)
+        path = Path(collab.workspace.get_site_config_dir(), COORDINATOR_FILE).resolve()
         engine = collab.fl_ctx.get_engine()
         engine.register_app_command(STATUS, self._tell)
         engine.register_app_command(PAUSE, self._pause)

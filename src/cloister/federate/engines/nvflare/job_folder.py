@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from cloister.core.ids import checked_id
 
-__all__ = ["COORDINATOR_CLASSES", "SITE_CLASSES", "write_job"]
+__all__ = ["COORDINATOR_CLASSES", "PAUSE", "SITE_CLASSES", "STATUS", "write_job"]
 
 _HERE: Final = "cloister.federate.engines.nvflare"
 _SITE: Final = f"{_HERE}.site_app.SiteApp"
@@ -23,6 +23,8 @@ _CONTROLLER: Final = "nvflare.collab.runtime.controller.CollabController"
 
 SITE_CLASSES: Final = (_EXECUTOR, _SITE)
 COORDINATOR_CLASSES: Final = (_CONTROLLER, _COORDINATOR)
+STATUS: Final = "cloister.status"  # asks a running job how far it is
+PAUSE: Final = "cloister.pause"  # asks it to end after the round under way
 _SYNC_S: Final = 60  # while sites load their data
 
 

@@ -19,11 +19,11 @@ from typing import Final
 from cloister.core.errors import CloisterError, SettingsError
 from cloister.federate.engines.nvflare.kits import Kit, read_kit
 
-__all__ = ["CHILD_FILE", "KEEPER_FILE", "kept_command", "main"]
+__all__ = ["CHILD_FILE", "KEEPER_FILE", "OUTPUT_FILE", "kept_command", "main"]
 
 KEEPER_FILE: Final = "keeper.pid"
 CHILD_FILE: Final = "process.pid"
-_OUTPUT: Final = "output.log"  # what a process says before its log is set up
+OUTPUT_FILE: Final = "output.log"  # what a process says before its log is set up
 _HEARTBEAT_S: Final = 2  # of sites: how soon they notice that the server was started again
 _QUICK_S: Final = 10.0  # an end before that counts as quick
 _LONGEST_WAIT_S: Final = 30.0
@@ -35,10 +35,23 @@ def kept_command(folder: Path, kit: Kit) -> list[str]:
     if kit.role == "operator":
         raise SettingsError("an operator's kit has no process", where=str(folder))
     kind = "server" if kit.role == "server" else "client"
-    names = [] if kit.role == "server" else [f"uid={kit.name}", f"heart_beat_interval={_HEARTBEAT_S}"]
+    names = (
+        [] if kit.role == "server" else [f"uid={kit.name}", f"heart_beat_interval={_HEARTBEAT_S}"]
+    )
     module = f"nvflare.private.fed.app.{kind}.{kind}_train"
     set_ = ["secure_train=true", f"org={kit.org}", "config_folder=config", *names]
-    return [sys.executable, "-u", "-m", module, "-m", str(folder), "-s", f"fed_{kind}.json", "--set", *set_]
+    return [
+        sys.executable,
+        "-u",
+        "-m",
+        module,
+        "-m",
+        str(folder),
+        "-s",
+        f"fed_{kind}.json",
+        "--set",
+        *set_,
+    ]
 
 
 def kept_environment() -> dict[str, str]:
@@ -78,7 +91,7 @@ class _Keeper:
             (self._folder / CHILD_FILE).unlink(missing_ok=True)
 
     def _run_once(self) -> None:
-        with (self._folder / _OUTPUT).open("ab") as output:
+        with (self._folder / OUTPUT_FILE).open("ab") as output:
             child = subprocess.Popen(
                 self._command,
                 stdin=subprocess.DEVNULL,
@@ -117,7 +130,7 @@ def main() -> int:
     try:
         _Keeper(Path(sys.argv[1]).absolute()).run()
     except CloisterError as error:
-        print(error, file=sys.stderr)
+        sys.stderr.write(f"{error}\n")
         return 1
     return 0
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from cloister.core.errors import Conflict, StoreError
-from cloister.federate.engines.nvflare.kit_keeper import CHILD_FILE, KEEPER_FILE
+from cloister.federate.engines.nvflare.kit_keeper import CHILD_FILE, KEEPER_FILE, OUTPUT_FILE
 from cloister.federate.engines.nvflare.kits import read_kit
 
 __all__ = ["KitProcess", "kit_process", "start_kit", "stop_kit"]
@@ -45,21 +45,13 @@ def start_kit(folder: Path) -> int:
     kit = read_kit(folder)
     if kit_process(folder).keeper is not None:
         raise Conflict("its process runs already", where=kit.name, remedy="stop it first")
-    module = "cloister.federate.engines.nvflare.kit_keeper"
-    with (folder / "output.log").open("ab") as output:
-        keeper = subprocess.Popen(
-            [sys.executable, "-m", module, str(folder)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
+    keeper = _spawned(folder)
     end_s = time.monotonic() + _START_S
     while kit_process(folder).process is None:
-        if keeper.poll() is not None or time.monotonic() > end_s:
-            raise StoreError("its process did not start", where=f"{folder}/output.log")
+        if _reaped(keeper) or time.monotonic() > end_s:
+            raise StoreError("its process did not start", where=f"{folder}/{OUTPUT_FILE}")
         time.sleep(0.05)
-    return keeper.pid
+    return keeper
 
 
 def stop_kit(folder: Path) -> bool:
@@ -73,7 +65,7 @@ def stop_kit(folder: Path) -> bool:
     while kit_process(folder) != (None, None):
         if time.monotonic() > end_s:
             raise StoreError("its process did not end", where=str(folder))
-        _reap(keeper)
+        _reaped(keeper)
         time.sleep(0.05)
     return True
 
@@ -88,9 +80,26 @@ def _running(file: Path, word: str, folder: Path) -> int | None:
     return pid if word in command and str(folder) in command else None
 
 
-def _reap(pid: int) -> None:
-    """Take note of a child's end, where it is ours."""
-    try:
-        os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        pass
+def _spawned(folder: Path) -> int:
+    """Start a keeper that outlives this process; return its number."""
+    module = "cloister.federate.engines.nvflare.kit_keeper"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    output = str(folder / OUTPUT_FILE)
+    return os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-m", module, str(folder)],
+        os.environ,
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, output, flags, 0o600),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+        setsid=True,
+    )
+
+
+def _reaped(pid: int) -> bool:
+    """Take note of a child's end, where it is ours; say whether it has ended."""
+    with suppress(ChildProcessError):
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    return False

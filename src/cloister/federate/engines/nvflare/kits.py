@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import redirect_stdout
 from pathlib import Path
 from shutil import move
@@ -21,10 +21,25 @@ from cloister.core.errors import CloisterError, MissingDependency, NotFound, Set
 from cloister.core.settings import Settings
 from cloister.federate.engines.nvflare.local_policy import write_policy
 
-__all__ = ["Kit", "KitProject", "KitRole", "Kits", "find_kits", "make_kits", "read_kit"]
+__all__ = [
+    "AUTHORITY",
+    "COORDINATOR_FILE",
+    "SITE_FILE",
+    "Kit",
+    "KitProject",
+    "KitRole",
+    "Kits",
+    "find_kits",
+    "kits_with_processes",
+    "link_files",
+    "make_kits",
+    "read_kit",
+]
 
 KitRole = Literal["server", "site", "operator"]
 KIT_FILE: Final = "cloister-kit.json"  # in the kit's folder
+COORDINATOR_FILE: Final = "coordinator.toml"  # in the folder ``local`` of the server's kit
+SITE_FILE: Final = "site.toml"  # in the folder ``local`` of a site's kit
 AUTHORITY: Final = "authority"  # the folder with the private key of the certificate authority
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
@@ -128,7 +143,9 @@ def make_kits(folder: Path, project: KitProject) -> Kits:
     roles |= {project.server: "server", project.operator: "operator"}
     for name, role in roles.items():
         kit = Kit(name=name, role=role, org=orgs[name])
-        target = folder / ("operator" if role == "operator" else "server" if role == "server" else name)
+        target = folder / (
+            "operator" if role == "operator" else "server" if role == "server" else name
+        )
         move(made / name, target)
         target.chmod(0o700)
         (target / KIT_FILE).write_text(kit.model_dump_json() + "\n", encoding="utf-8")
@@ -152,6 +169,31 @@ def read_kit(folder: Path) -> Kit:
         return Kit.model_validate_json((folder / KIT_FILE).read_bytes())
     except FileNotFoundError:
         raise NotFound("not a startup kit", where=str(folder)) from None
+
+
+def kits_with_processes(places: Iterable[Path]) -> list[Path]:
+    """Return the kits of the server and of sites, the server first, from kits and their folders."""
+    found: dict[Path, Kit] = {}
+    for place in places:
+        if (place / KIT_FILE).exists():
+            found[place.absolute()] = read_kit(place)
+        else:
+            kits = find_kits(place.absolute())
+            found |= {kit: read_kit(kit) for kit in (kits.server, *kits.sites.values())}
+    wrong = [path for path, kit in found.items() if kit.role == "operator"]
+    if wrong:
+        raise SettingsError("an operator's kit has no process", where=str(wrong[0]))
+    return sorted(found, key=lambda path: (found[path].role != "server", found[path].name))
+
+
+def link_files(kits: Kits, files: Path) -> None:
+    """Let all kits of this machine use the files of one folder, for a trial."""
+    wanted = {kits.server / "local" / COORDINATOR_FILE: files / COORDINATOR_FILE}
+    wanted |= {kit / "local" / SITE_FILE: files / f"{n}.toml" for n, kit in kits.sites.items()}
+    for link, file in wanted.items():
+        if not file.is_file():
+            raise NotFound("no such file", where=str(file))
+        link.symlink_to(file.absolute())
 
 
 def _provisioned(folder: Path, project: KitProject) -> Path:
@@ -178,7 +220,9 @@ def _provisioned(folder: Path, project: KitProject) -> Path:
     ]
     told = io.StringIO()
     with redirect_stdout(told):
-        context = Provisioner(str(folder), builders).provision(prepare_project(project.to_nvflare()))
+        context = Provisioner(str(folder), builders).provision(
+            prepare_project(project.to_nvflare())
+        )
     made = context.get("current_prod_dir")
     if made is None or context.get("build_error"):
         raise CloisterError(f"NVFlare made no kits: {told.getvalue()}", where=str(folder))

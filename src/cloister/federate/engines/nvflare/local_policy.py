@@ -78,7 +78,11 @@ def _of_server(usual: dict[str, Any], kit: Path) -> dict[str, Any]:
 def _quieter(usual: dict[str, Any]) -> dict[str, Any]:
     """Keep one log file and the errors: five copies of each line cost time and room."""
     kept = ("logFileHandler", "errorFileHandler")
-    handlers = {n: h | {"maxBytes": _LOG_BYTES, "backupCount": 2} for n, h in usual["handlers"].items() if n in kept}
+    handlers = {
+        n: h | {"maxBytes": _LOG_BYTES, "backupCount": 2}
+        for n, h in usual["handlers"].items()
+        if n in kept
+    }
     loggers = {"root": {"level": "INFO", "handlers": list(kept)}}
     return usual | {"handlers": handlers, "loggers": loggers}
 

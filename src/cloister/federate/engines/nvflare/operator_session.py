@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from cloister.core.errors import MissingDependency, NotFound, StoreError
-from cloister.federate.engines.nvflare.coordinator_app import PAUSE, STATUS
+from cloister.federate.engines.nvflare.job_folder import PAUSE, STATUS
 from cloister.federate.engines.nvflare.kits import read_kit
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ __all__ = ["OperatorSession", "ServerUnreachable", "opened_session"]
 
 T = TypeVar("T")
 COMPLETED: Final = "FINISHED:COMPLETED"
+RUNNING: Final = "RUNNING"
+LOST: Final = "FINISHED:LOST"  # our word: with the server's process
+_UNDER_WAY: Final = frozenset({RUNNING, "DISPATCHED"})
 
 
 class ServerUnreachable(StoreError):
@@ -41,16 +44,40 @@ class OperatorSession:
     def live_job(self, training: str) -> str | None:
         """Return the job of a training that has not ended, if there is one."""
         jobs = self._asked(lambda: self._session.list_jobs(name_prefix=training))
-        live = [j for j in jobs if j["job_name"] == training and not _ended(j["status"])]
-        return str(live[-1]["job_id"]) if live else None
+        named = [str(job["job_id"]) for job in jobs if job["job_name"] == training]
+        live = [job_id for job_id in named if not has_ended(self.state(job_id))]
+        return live[-1] if live else None
+
+    def live_jobs(self) -> list[dict[str, Any]]:
+        """Return all jobs that have not ended, with their state and how far they are."""
+        jobs = self._asked(self._session.list_jobs)
+        states = {str(job["job_id"]): self.state(str(job["job_id"])) for job in jobs}
+        return [
+            {
+                "job": job["job_id"],
+                "training": job["job_name"],
+                "state": states[job["job_id"]],
+                "progress": self.progress(job["job_id"]),
+            }
+            for job in jobs
+            if not has_ended(states[job["job_id"]])
+        ]
 
     def submit(self, job: Path) -> str:
         """Submit a job folder, signed with the operator's key; return the job's id."""
         return str(self._asked(lambda: self._session.submit_job(str(job.absolute()))))
 
     def state(self, job_id: str) -> str:
-        """Return NVFlare's word for the state of a job."""
-        return str(self._asked(lambda: self._session.get_job_status(job_id)))
+        """Return NVFlare's word for the state of a job, or `LOST`.
+
+        A server that was started again believes that the jobs of its earlier life still run.
+        """
+        meta = self._asked(lambda: self._session.get_job_meta(job_id))
+        state = str(meta["status"])
+        if state in _UNDER_WAY:
+            began_s = self._asked(self._session.get_system_info).server_info.start_time
+            return LOST if float(meta["submit_time"]) < float(began_s) else state
+        return state
 
     def progress(self, job_id: str) -> dict[str, Any] | None:
         """Return how far a running job is; None while it does not say."""
@@ -86,7 +113,8 @@ class OperatorSession:
             raise ServerUnreachable(f"the server is not there: {error}", where="NVFlare") from None
 
 
-def _ended(state: str) -> bool:
+def has_ended(state: str) -> bool:
+    """Say whether a job's state is an end."""
     return state.startswith("FINISHED")
 
 

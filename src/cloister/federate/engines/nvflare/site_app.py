@@ -14,13 +14,13 @@ from typing import Final
 from nvflare.collab import collab
 
 from cloister.core.errors import CloisterError
+from cloister.federate.engines.nvflare.kits import SITE_FILE
 from cloister.federate.engines.site import Site
 from cloister.federate.engines.site_call import NO_CALL, SiteReply
 from cloister.federate.engines.site_file import opened_site
 
-__all__ = ["SITE_FILE", "SiteApp"]
+__all__ = ["SiteApp"]
 
-SITE_FILE: Final = "site.toml"
 _COORDINATOR: Final = "server"  # NVFlare's name of a job's server, from its certificate
 _log: Final = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class SiteApp:
     @collab.init  # type: ignore[untyped-decorator]
     def open(self) -> None:
         """Open the site from its kit's folder ``local``."""
-        path = Path(collab.workspace.get_site_config_dir(), SITE_FILE)
+        path = Path(collab.workspace.get_site_config_dir(), SITE_FILE).resolve()  # or a link to it
         try:
             self._site = self._open.enter_context(opened_site(path))
         except CloisterError as error:

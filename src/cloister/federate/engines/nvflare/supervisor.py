@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
@@ -23,8 +22,10 @@ from cloister.core.settings import Settings
 from cloister.federate.engines.nvflare.job_folder import write_job
 from cloister.federate.engines.nvflare.operator_session import (
     COMPLETED,
+    RUNNING,
     OperatorSession,
     ServerUnreachable,
+    has_ended,
     opened_session,
 )
 
@@ -161,9 +162,9 @@ class TrainingSupervisor:
         if state == COMPLETED:
             self._tell({"event": "done", "job": self._job, **self._progress})
             return True
-        if state.startswith("FINISHED"):
+        if has_ended(state):
             self._ended(state)
-        elif state == "RUNNING":
+        elif state == RUNNING and not self._nearly_done():
             self._see_progress(session, self._job)
         return False
 
@@ -178,6 +179,7 @@ class TrainingSupervisor:
                 self._job = session.submit(written)
         self._n_jobs += 1
         self._gathering_since = None
+        self._progress.pop("rounds", None)  # the next job may have more
         self._lost.clear()
         self._tell({"event": "job", "job": self._job})
 
@@ -203,6 +205,10 @@ class TrainingSupervisor:
                 remedy="see log.txt in the kits of the server and of the sites",
             )
 
+    def _nearly_done(self) -> bool:
+        """Say whether the job has done its rounds, and has nothing to do but to end."""
+        return "rounds" in self._progress and self._progress["done"] >= self._progress["rounds"]
+
     def _see_progress(self, session: OperatorSession, job: str) -> None:
         said = session.progress(job)
         if said is None:
@@ -214,12 +220,16 @@ class TrainingSupervisor:
         heard = session.sites() if missing else {}
         back = [site for site in missing if self._is_back(site, heard.get(site))]
         self._lost = {site: when for site, when in self._lost.items() if site in missing}
+        if back and not self._nearly_done():
+            self._pause(session, job, back)
+
+    def _pause(self, session: OperatorSession, job: str, back: list[str]) -> None:
+        """Ask a job to end between rounds, so that the next one has these sites, too."""
         now = time.monotonic()
-        if back and now - self._paused_at > self._rules.rejoin_s and said["done"] < said["rounds"]:
-            if session.pause(job):
-                self._paused_at = now
-                self._n_pauses += 1
-                self._tell({"event": "pause", "back": sorted(back)})
+        if now - self._paused_at > self._rules.rejoin_s and session.pause(job):
+            self._paused_at = now
+            self._n_pauses += 1
+            self._tell({"event": "pause", "back": sorted(back)})
 
     def _is_back(self, site: str, heard: float | None) -> bool:
         """Say whether a missing site has been heard for a while since it was found missing."""
