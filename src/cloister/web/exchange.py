@@ -12,7 +12,7 @@ from starlette.types import Scope, Send
 
 from cloister.web.callers import SERVICES, Caller
 from cloister.web.logs import SeldomLog, log_event
-from cloister.web.metrics import ServiceMetrics
+from cloister.web.metrics import ServiceMetrics, shown_method
 from cloister.web.refusals import REFUSAL_HEADER, Refusal
 
 __all__ = ["Exchange"]
@@ -106,7 +106,7 @@ class Exchange:
     def _fields(self, seconds: float) -> dict[str, object]:
         fields: dict[str, object] = {
             "request_id": self.request_id,
-            "method": self.method if self.method.isalpha() and len(self.method) < 8 else "other",
+            "method": shown_method(self.method),
             "route": self.route,
             "status": self.status or _GONE,
             "ms": round(seconds * 1000, 1),
