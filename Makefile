@@ -10,7 +10,7 @@ MADE := $(VENV)/.made
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt  # holds for build tools too
 
-.PHONY: help run test lint types imports unit docs bench vectors clean
+.PHONY: help run test lint types imports unit docs bench soak vectors clean
 
 help:  ## say what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -19,7 +19,7 @@ run: $(RUN_READY)  ## set up, then show the built-in world at work
 	@$(BIN)/cloister demo
 
 test: $(READY)  ## set up, then run every check
-	@tools/install-system-packages postgresql nats-server nodejs npm
+	@tools/install-system-packages postgresql nats-server nodejs npm iproute2
 	@tools/install-solid-server >/dev/null
 	@$(MAKE) --no-print-directory lint types imports unit docs
 
@@ -43,6 +43,9 @@ docs: $(READY)  ## the documentation site, warnings are errors
 
 bench: $(READY)  ## every benchmark, with the figures that the documents quote
 	@$(BIN)/cloister bench all
+
+soak: $(READY)  ## one hour of a federation whose services are killed and stopped; its figures
+	@$(BIN)/cloister bench soak --json
 
 vectors:  ## fetch English word vectors for experiments, once (118 MB)
 	@tools/fetch-word-vectors
