@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
 import secrets
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +12,12 @@ from cloister.federate.engines.agreement import FederationAgreement
 from cloister.rank.ranker import RankerSettings
 from cloister.search.page_features import PAGE_FEATURES
 from cloister.services.federation_folder import FederationFolder, FederationPlan
+from cloister.services.processes import Processes as RunningServices
 from cloister.services.sample_clinics import SampleClinics, SampleUser
 from cloister.services.user_client import UserClient
 
 NODES = ("clinic-a", "clinic-b", "clinic-c")
 FAULTY = Path(__file__).with_name("faulty_service.py")
-STARTED_S = 60.0
 
 
 def own_host() -> str:
@@ -42,92 +37,12 @@ def clicked_agreement(**fields: Any) -> FederationAgreement:
     return FederationAgreement(**(usual | fields))
 
 
-class Processes:
-    """The services of a federation folder, each a process that can be killed and started again."""
+class Processes(RunningServices):
+    """The services of a federation folder, perhaps with a program that can be armed to fail."""
 
-    def __init__(self, folder: FederationFolder, *, faulty: bool = False) -> None:
-        self.folder = folder
-        self._faulty = faulty
-        self._running: dict[str, subprocess.Popen[str]] = {}
-
-    def start(self, *services: str, environment: Mapping[str, str] | None = None) -> None:
-        """Start services, all unless named, and wait until they answer."""
-        for service in services or self.folder.services:
-            self._launch(service, environment or {})
-        for service in services or self.folder.services:
-            self._await(service)
-
-    def kill(self, service: str) -> None:
-        """Kill -9."""
-        process = self._running[service]
-        process.send_signal(signal.SIGKILL)
-        process.wait(10)
-        self._closed(service)
-
-    def wait_dead(self, service: str, timeout_s: float = 30.0) -> int:
-        """Wait until a service has died by itself; return its exit code."""
-        code = self._running[service].wait(timeout_s)
-        self._closed(service)
-        return code
-
-    def is_running(self, service: str) -> bool:
-        process = self._running.get(service)
-        return process is not None and process.poll() is None
-
-    def pid(self, service: str) -> int:
-        return self._running[service].pid
-
-    def log(self, service: str) -> str:
-        """Return what a service has written to its log, over all its lives."""
-        return self._log_path(service).read_text(encoding="utf-8")
-
-    def close(self) -> None:
-        """End all that still run."""
-        for process in self._running.values():
-            process.terminate()
-        for service, process in list(self._running.items()):
-            try:
-                process.wait(15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(5)
-            self._closed(service)
-
-    def __enter__(self) -> Processes:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def _command(self, service: str) -> Sequence[str]:
-        module = [str(FAULTY)] if self._faulty else ["-m", "cloister.services.running"]
-        return [sys.executable, *module, str(self.folder.file(service))]
-
-    def _launch(self, service: str, environment: Mapping[str, str]) -> None:
-        with self._log_path(service).open("a", encoding="utf-8") as log:
-            self._running[service] = subprocess.Popen(
-                self._command(service),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env={**os.environ, "NUMBA_NUM_THREADS": "1", **environment},
-            )
-
-    def _await(self, service: str) -> None:
-        process = self._running[service]
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line, f"{service} did not start:\n{self.log(service)[-3000:]}"
-        assert json.loads(line)["address"] == self.folder.url(service)
-
-    def _closed(self, service: str) -> None:
-        process = self._running.pop(service)
-        if process.stdout is not None:
-            process.stdout.close()
-
-    def _log_path(self, service: str) -> Path:
-        return self.folder.folder / service / "log.jsonl"
+    def __init__(self, folder: FederationFolder, *, faulty: bool = False, **more: Any) -> None:
+        program = {"program": [str(FAULTY)]} if faulty else {}
+        super().__init__(folder, **program, **more)
 
 
 def made_clinics(

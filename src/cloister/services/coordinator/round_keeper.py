@@ -94,6 +94,7 @@ class RoundKeeper:
             nodes=len(done.sites),
             silent=len(done.silent),
             faults=len(done.faults),
+            n_interactions=done.n_interactions,
         )
         self._after(done)
         return done
