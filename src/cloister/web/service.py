@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, FastAPI, Request
@@ -94,7 +95,7 @@ def make_service(
     own = _own_routes(service, ready, metrics)
     service.router.routes[:] = [route for router in (own, *routers) for route in router.routes]
     rules = route_rules(service.router.routes, open_paths=_OPEN, local_paths=_LOCAL)
-    service.openapi = lambda: describe(service, rules)  # type: ignore[method-assign]
+    service.openapi = cache(lambda: describe(service, rules))  # type: ignore[method-assign]
     known = GuardSettings(
         rules, Identification(federation, identify), limits or ServiceLimits(), metrics
     )
