@@ -115,6 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _running(file: ServiceFile) -> Iterator[Running]:
     if isinstance(file, NodeFile):
         with opened_node(file) as node, _looked_after(node, file.refresh_s, file.sync_s):
+            node.warm_up()
             routers = [node_router(node), ledger_router(node.ledger)]
             yield Running(routers, node.ready, node.tokens.identify)
     elif isinstance(file, CoordinatorServiceFile):

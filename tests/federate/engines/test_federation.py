@@ -508,3 +508,17 @@ def test_a_site_whose_key_is_not_known_is_not_called(make_scene: MakeScene) -> N
     done = scene.coordinator().step()
     assert done.sites == (A, B)
     assert C not in {site for site, _, _ in scene.engine.log}
+
+
+@pytest.mark.parametrize("agreement", [agreed(min_sites=2), secure()])
+def test_a_round_with_too_few_sites_to_call_says_so_and_changes_nothing(
+    make_scene: MakeScene, agreement: FederationAgreement, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = make_scene(agreement)
+    federation = scene.coordinator()
+    monkeypatch.setattr(scene.engine, "sites", lambda: (A,))
+    with pytest.raises(AggregationFailed, match="2 are needed"):
+        federation.step()
+    assert federation.n_rounds == 0
+    monkeypatch.undo()
+    assert federation.step().sites == SITES

@@ -212,12 +212,7 @@ class SiteFederation:
         """Gather sites' mean updates in the open, and add them up by the rule."""
         told, counted = self._announcement(last), self._log.last_counted()
         came = gather_updates(self._engine, told, counted, timeout_s=self._timeout_s)
-        if len(came.sites) < self._agreement.min_sites:
-            raise AggregationFailed(
-                f"{len(came.sites)} sites answered; {self._agreement.min_sites} are needed",
-                where=f"round {last.n_rounds}",
-                remedy="step again when more sites answer",
-            )
+        self._require_enough(len(came.sites), last)
         known = self._log.site_numbers(self._engine.sites())
         numbers = np.array([known[site] for site in came.sites], np.int64)
         chosen = self._rule.aggregate(
@@ -233,6 +228,7 @@ class SiteFederation:
         """Gather the sum over sites by secure aggregation, in a session of its own."""
         agreed = self._agreement
         members = [site for site in self._engine.sites() if site in self._directory]
+        self._require_enough(len(members), last)
         session = agreed.session(secrets.token_hex(32), members)
         told = self._announcement(last)._replace(
             attempt=self._log.new_attempt(last.n_rounds),
@@ -251,6 +247,14 @@ class SiteFederation:
         sums = RoundSums(total[None, :-1], total[-1:], 0.0, 0.0, 0.0)
         model = averaged(last.model[None], sums)[0]
         return _Gathered(model, done._replace(n_interactions=round(total[-1])))
+
+    def _require_enough(self, n_sites: int, last: LoggedRound) -> None:
+        if n_sites < self._agreement.min_sites:
+            raise AggregationFailed(
+                f"{n_sites} sites answered; {self._agreement.min_sites} are needed",
+                where=f"round {last.n_rounds}",
+                remedy="step again when more sites answer",
+            )
 
     def _private_model(
         self, model: Floats, total: NDArray[np.uint64], n_sites: int, privacy: SitePrivacy

@@ -8,8 +8,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
+import numpy as np
+
 from cloister.core.errors import CloisterError, NotFound, SettingsError
-from cloister.core.ids import ServerId
+from cloister.core.ids import AgentId, ServerId
+from cloister.core.rights import Reader
 from cloister.federate.engines.local_trainer import LocalTrainer
 from cloister.federate.engines.roster import FederationRoster
 from cloister.federate.engines.site import Site
@@ -17,8 +20,11 @@ from cloister.federate.engines.site_call import SiteId
 from cloister.federate.engines.site_file import site_keys
 from cloister.federate.online.click_log import ClickLog
 from cloister.federate.online.click_trainer import ClickTrainer
+from cloister.federate.online.logged_training import LoggedPage, flat_pages, train_users
+from cloister.federate.online.page_drawing import page_for
 from cloister.federate.online.ranker_files import RankerFiles
 from cloister.federate.online.votes import VoteBox
+from cloister.index.entity_weights import ModelSettings
 from cloister.pods.overlay.frames import AskFrame
 from cloister.pods.overlay.https_overlay import HttpsOverlay
 from cloister.pods.overlay.in_process import InProcessOverlay
@@ -27,6 +33,8 @@ from cloister.pods.overlay.tokens import TokenVerifier, refused
 from cloister.pods.registry import PodRegistry
 from cloister.pods.sync import sync
 from cloister.privacy.mechanisms.secure_noise import SecureNoise
+from cloister.search.node import SubQuery
+from cloister.search.shard_node import ShardNode
 from cloister.services.first_ranker import fits_pages
 from cloister.services.membership import require_member
 from cloister.services.node.broker_link import BrokerLink
@@ -141,6 +149,25 @@ class Node:
                 duty()
             except CloisterError as error:
                 log_event("waits", duty=duty.__name__.strip("_"), error=type(error).__name__)
+
+    def warm_up(self) -> None:
+        """Search, draw and learn once, from nothing: kernels are compiled before anybody waits.
+
+        On a machine that has them compiled already it takes a moment.
+        """
+        nobody = Reader(AgentId("nobody"))
+        shard = self._registry.shard(self.name)
+        ShardNode(self.name, lambda: shard.view(nobody), lambda _: "").answer(
+            SubQuery(("nothing",), ModelSettings(), 1, explain=True)
+        )
+        agreed, settings = self._roster.agreement, self._roster.agreement.ranker
+        features = np.zeros((2, settings.n_features), np.float32)
+        drawn = page_for(self.serving.now, nobody.agent_id, features, np.random.default_rng())
+        clicked = np.array([True, False])
+        page = LoggedPage(features, drawn.drawn, drawn.places, clicked)
+        model = self.serving.now.ranker.parameters.astype(np.float64)
+        pages = flat_pages([[page]], settings.n_features)
+        train_users(pages, model, settings, agreed.training, round=0)
 
     def ready(self) -> dict[str, bool]:
         """Say of what the node needs whether it is there."""
