@@ -51,15 +51,20 @@ class NvflareScene:
         self._news.touch()
         self._beside: subprocess.Popen[bytes] | None = None
 
+    @property
+    def all_kits(self) -> tuple[Path, ...]:
+        """The kits that have processes, the server's first."""
+        return (self.kits.server, *self.kits.sites.values())
+
     def start(self) -> None:
-        for kit in (self.kits.server, *self.kits.sites.values()):
+        for kit in self.all_kits:
             start_kit(kit)
 
     def stop(self) -> None:
         if self._beside is not None:
             self._beside.kill()
             self._beside.wait()
-        for kit in (*self.kits.sites.values(), self.kits.server):
+        for kit in reversed(self.all_kits):
             stop_kit(kit)
             for worker in _with_folder(kit):
                 os.kill(worker, signal.SIGKILL)
@@ -126,8 +131,7 @@ class NvflareScene:
 
     def left_over(self) -> list[int]:
         """Return all processes of kits that still run."""
-        kits = (self.kits.server, *self.kits.sites.values())
-        return [pid for kit in kits for pid in _with_folder(kit)]
+        return [pid for kit in self.all_kits for pid in _with_folder(kit)]
 
     def kill_process(self, kit: Path) -> None:
         """Kill a kit's process, not its keeper and not its worker."""

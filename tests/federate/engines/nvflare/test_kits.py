@@ -61,6 +61,8 @@ def test_connections_are_mutual_tls_and_jobs_are_signed(kits: Kits) -> None:
     sites = [_json(kit / "startup" / "fed_client.json") for kit in kits.sites.values()]
     assert server["servers"][0]["connection_security"] == "mtls"
     assert all(site["client"]["connection_security"] == "mtls" for site in sites)
+    inside = [_json(k / "local" / "comm_config.json") for k in (kits.server, *kits.sites.values())]
+    assert {c["internal"]["resources"]["connection_security"] for c in inside} == {"mtls"}
     assert all(config["require_signed_jobs"] for config in (server, *sites))
 
 

@@ -15,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from cloister.core.errors import Conflict
@@ -56,13 +57,18 @@ def test_a_training_over_mutual_tls_gives_the_ranker_of_one_process(scene: Nvfla
     np.testing.assert_allclose(last.model, expected, rtol=0, atol=1e-7)
 
 
-def test_the_server_hangs_up_on_a_client_without_a_certificate(scene: NvflareScene) -> None:
+def test_all_listeners_hang_up_on_a_client_without_a_certificate(scene: NvflareScene) -> None:
     startup = scene.kits.sites[C] / "startup"
     with_none = ssl.create_default_context(cafile=str(startup / "rootCA.pem"))
     with_one = ssl.create_default_context(cafile=str(startup / "rootCA.pem"))
     with_one.load_cert_chain(startup / "client.crt", startup / "client.key")
     assert _stays_connected(with_one, _port_of(scene))
-    assert not _stays_connected(with_none, _port_of(scene))
+    ports = [port for kit in scene.all_kits for port in _listeners(kit)]
+    assert _port_of(scene) in ports
+    assert len(ports) == 5  # one for all, and one of each kit for its own worker
+    for port in ports:
+        with_none.check_hostname = False  # sites have no certificate of a host
+        assert not _stays_connected(with_none, port)
 
 
 def test_a_killed_worker_costs_no_round_that_was_done(scene: NvflareScene) -> None:
@@ -191,9 +197,17 @@ def _port_of(scene: NvflareScene) -> int:
     return int(config["admin"]["port"])
 
 
+def _listeners(kit: Path) -> list[int]:
+    """Return the ports on which a kit's process listens, all of them on this machine alone."""
+    process = psutil.Process(kit_process(kit).process)
+    found = [one.laddr for one in process.net_connections("tcp") if one.status == "LISTEN"]
+    assert {address.ip for address in found} == {"127.0.0.1"}
+    return [address.port for address in found]
+
+
 def _stays_connected(context: ssl.SSLContext, port: int) -> bool:
     """Say whether a server lets a TLS client stay: TLS 1.3 refuses certificates after its hello."""
-    with socket.create_connection(("127.0.0.1", port), timeout=2.0) as plain:
+    with socket.create_connection(("127.0.0.1", port), timeout=1.0) as plain:
         try:
             with context.wrap_socket(plain, server_hostname="localhost") as tls:
                 return tls.recv(1) != b""

@@ -30,6 +30,16 @@ _AT_SITES: Final = {
 }
 _AT_SERVER: Final = _AT_SITES | {"app_command": "n:submitter"}  # how far is it; a pause
 
+# Between a kit's process and the worker that runs its job, on the same machine: NVFlare has it in
+# the clear, for every user of that machine.
+_INSIDE: Final = {
+    "allow_adhoc_conns": False,
+    "internal": {
+        "scheme": "tcp",
+        "resources": {"host": "localhost", "connection_security": "mtls"},
+    },
+}
+
 
 def write_policy(kit: Path, role: str) -> None:
     """Write a kit's policies next to NVFlare's defaults, which they replace."""
@@ -41,6 +51,7 @@ def write_policy(kit: Path, role: str) -> None:
     _write(local / "resources.json", _of_site(usual) if site else _of_server(usual, kit))
     permissions = {"lead": dict(_AT_SITES if site else _AT_SERVER)}
     _write(local / "authorization.json", {"format_version": "1.0", "permissions": permissions})
+    _write(local / "comm_config.json", _INSIDE)
     logging = json.loads((local / "log_config.json.default").read_text(encoding="utf-8"))
     _write(local / "log_config.json", _quieter(logging))
 
