@@ -33,6 +33,8 @@ requests_a_minute = 1000000
 unidentified_a_minute = 1000000
 """
 _NODE = """
+[search]
+page_length = 100
 [clicks]
 settle_s = 10.0
 [publishing]
