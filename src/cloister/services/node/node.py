@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
@@ -119,11 +119,11 @@ class Node:
         return self._site.answer(content)
 
     def publish(self) -> str:
-        """Make and record new statistics, and send them if the broker is there."""
+        """Make and record new statistics, and send them; they wait where the broker is away."""
         if self._publisher is None:
             raise SettingsError("this node publishes nothing", where="publishing")
         digest = self._publisher.make()
-        self._send_statistics()
+        self._do(self._send_statistics)
         return digest
 
     def sync_pods(self) -> int:
@@ -145,10 +145,7 @@ class Node:
     def look_after(self) -> None:
         """Do what is due: ask what to serve, send votes and statistics, delete old pages."""
         for duty in (self._refresh, self._send_votes, self._send_statistics, self._forget_old):
-            try:
-                duty()
-            except CloisterError as error:
-                log_event("waits", duty=duty.__name__.strip("_"), error=type(error).__name__)
+            self._do(duty)
 
     def warm_up(self) -> None:
         """Search, draw and learn once, from nothing: kernels are compiled before anybody waits.
@@ -199,6 +196,13 @@ class Node:
         for link in self._links:
             if link is not None:
                 link.close()
+
+    def _do(self, duty: Callable[[], None]) -> None:
+        """Do what is due; what cannot be done now is done at the next look."""
+        try:
+            duty()
+        except CloisterError as error:
+            log_event("waits", duty=duty.__name__.strip("_"), error=type(error).__name__)
 
     def _refresh(self) -> None:
         if self._links.coordinator is not None and self._file.simulated is None:
