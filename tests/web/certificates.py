@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import httpx
 
-from cloister.web.serving import TlsFiles
+from cloister.web.tls import TlsFiles
 from web.authority import Authority
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from cloister.web.callers import Role, caller_uri
 from cloister.web.limits import ServiceLimits
-from cloister.web.serving import TlsFiles
+from cloister.web.tls import TlsFiles
 from web.authority import Authority
 from web.certificates import Certificates
 from web.small_service import FEDERATION, serving

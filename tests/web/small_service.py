@@ -27,7 +27,8 @@ from cloister.web.logs import configure_logs
 from cloister.web.messages import BinaryAnswer, BinaryBody, Message, binary_answer, binary_body
 from cloister.web.metrics import ServiceMetrics
 from cloister.web.service import make_service
-from cloister.web.serving import TlsFiles, serve
+from cloister.web.serving import serve
+from cloister.web.tls import TlsFiles
 
 FEDERATION = "north"
 TOKENS = {

@@ -22,7 +22,7 @@ from cloister.core.errors import (
 )
 from cloister.web.callers import Role, caller_uri
 from cloister.web.client import PeerBusy, PeerClient, PeerUnreachable
-from cloister.web.serving import TlsFiles
+from cloister.web.tls import TlsFiles
 from web.authority import Authority
 from web.certificates import Certificates
 from web.small_service import FEDERATION, Ask

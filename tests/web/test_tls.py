@@ -14,8 +14,7 @@ from cloister.core.errors import AccessDenied, NotFound, SettingsError
 from cloister.web.callers import Role, caller_uri
 from cloister.web.client import PeerClient, PeerUnreachable
 from cloister.web.limits import ServiceLimits
-from cloister.web.serving import TlsFiles
-from cloister.web.tls import LiveTls, server_context
+from cloister.web.tls import LiveTls, TlsFiles, server_context
 from web.authority import Authority
 from web.certificates import Certificates, client_with
 from web.small_service import FEDERATION, serving

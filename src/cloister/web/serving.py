@@ -30,7 +30,7 @@ from cloister.web.metrics import ServiceMetrics
 from cloister.web.tls import LiveTls, TlsFiles
 from cloister.web.watched_protocol import HEAD_BYTES, Watch, WatchedProtocol
 
-__all__ = ["TlsFiles", "serve"]
+__all__ = ["serve"]
 
 SHUTDOWN_S = 5  # for requests that are worked on when the process is told to end
 BACKLOG = 1024

@@ -10,8 +10,9 @@ from pydantic import Field, ValidationError
 
 from cloister.core.errors import Damaged, NotFound, SettingsError
 from cloister.core.settings import Settings
-from cloister.privacy.certificates.certificate_name import CertificateName, Role
+from cloister.privacy.certificates.certificate_name import CertificateName
 from cloister.privacy.certificates.key_files import OWNER_ONLY, replace_public_file
+from cloister.web.callers import Role
 
 if TYPE_CHECKING:
     from cryptography import x509

@@ -8,13 +8,8 @@ from ipaddress import ip_network
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cloister.core.errors import SettingsError
-from cloister.privacy.certificates.certificate_name import (
-    SCHEME,
-    SERVICES,
-    CertificateName,
-    Host,
-    checked_host,
-)
+from cloister.privacy.certificates.certificate_name import CertificateName, Host, checked_host
+from cloister.web.callers import CALLER_SCHEME, SERVICES
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -88,7 +83,7 @@ def root(
     title = x509.Name(
         [
             x509.NameAttribute(NameOID.ORGANIZATION_NAME, federation),
-            x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, f"{SCHEME} authority"),
+            x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, f"{CALLER_SCHEME} authority"),
         ]
     )
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())

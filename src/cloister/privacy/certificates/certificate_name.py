@@ -7,34 +7,21 @@ where somebody answers, never who they are: roles and names are read from the UR
 from __future__ import annotations
 
 import re
-from enum import StrEnum
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final, NamedTuple, Self
 
 from cloister.core.errors import DataError, SettingsError
 from cloister.core.ids import checked_id
+from cloister.web.callers import CALLER_SCHEME, Role, caller_uri
 
-__all__ = ["CertificateName", "Host", "Role", "SERVICES", "checked_host"]
+__all__ = ["CERTIFIED", "CertificateName", "Host", "checked_host"]
 
-SCHEME: Final = "cloister"
+CERTIFIED: Final = frozenset(Role) - {Role.USER}  # users come with tokens
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")  # as in a federation's roster
 _LABEL: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?")
 _MAX_HOST: Final = 253
 
 Host = str | IPv4Address | IPv6Address
-
-
-class Role(StrEnum):
-    """What somebody is in a federation."""
-
-    NODE = "node"
-    BROKER = "broker"
-    COORDINATOR = "coordinator"
-    OPERATOR = "operator"
-    OFFICER = "officer"
-
-
-SERVICES: Final = frozenset({Role.NODE, Role.BROKER, Role.COORDINATOR})  # who answers, too
 
 
 class CertificateName(NamedTuple):
@@ -60,20 +47,18 @@ class CertificateName(NamedTuple):
     @classmethod
     def checked(cls, federation: str, role: str, name: str) -> Self:
         """Make a name whose parts mean one thing in an address, a file name and a host name."""
-        try:
-            known = Role(role)
-        except ValueError:
-            roles = ", ".join(Role)
+        if role not in CERTIFIED:
+            roles = ", ".join(sorted(CERTIFIED))
             raise SettingsError(
                 "no such role", where=repr(role[:80]), remedy=f"choose one of {roles}"
-            ) from None
-        return cls(_checked_part(federation), known, _checked_part(name))
+            )
+        return cls(_checked_part(federation), Role(role), _checked_part(name))
 
     @classmethod
     def parse(cls, uri: str) -> Self:
         """Read the address; anything else is refused."""
         parts = uri.split("/")
-        if len(parts) != 5 or parts[:2] != [f"{SCHEME}:", ""]:
+        if len(parts) != 5 or parts[:2] != [f"{CALLER_SCHEME}:", ""]:
             raise DataError("not a name of a federation", where=repr(uri[:80]))
         try:
             return cls.checked(*parts[2:])
@@ -83,7 +68,7 @@ class CertificateName(NamedTuple):
     @property
     def uri(self) -> str:
         """The address as certificates and tokens have it."""
-        return f"{SCHEME}://{self.federation}/{self.role}/{self.name}"
+        return caller_uri(self.federation, self.role, self.name)
 
     @property
     def short(self) -> str:
