@@ -88,6 +88,16 @@ def test_what_is_no_number_is_no_update(bad: float) -> None:
         SiteUpdate.from_bytes(SiteUpdate(1, np.array([bad])).to_bytes(), n_parameters=1)
 
 
+@given(CALLS, st.binary(min_size=32, max_size=32), st.data())
+def test_no_byte_can_change_on_the_way(call: SiteCall, call_id: bytes, data: st.DataObject) -> None:
+    reply = SiteReply(call_id, call.payload)
+    for kind, content in ((SiteCall, call.to_bytes()), (SiteReply, reply.to_bytes())):
+        wrong = bytearray(content)
+        wrong[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
+        with pytest.raises(DataError):
+            kind.from_bytes(bytes(wrong))
+
+
 def test_a_call_that_is_too_large_is_refused() -> None:
     call = SiteCall(SiteMethod.TRAIN, 0, PROTOCOL_VERSION, bytes(MAX_CALL_BYTES))
     with pytest.raises(DataError, match="more than"):
