@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from cloister.core.errors import Conflict
 from cloister.federate.engines.round_messages import read_model
 from cloister.federate.online.page_table import page_of
 from cloister.privacy.ledger.check import check_ledger
@@ -26,10 +27,13 @@ from services.dying_node import DIE
 from services.processes import NODES, made_clinics, user_client, wait_until
 
 SETTLE_S = 1.0
+VOTES_EPSILON = 50.0
 SETTINGS = {
-    "node": f'\n[clicks]\nsettle_s = {SETTLE_S}\n[publishing]\nform = "threshold"\nthreshold = 2\n',
+    "node": f"votes_epsilon = {VOTES_EPSILON}\nrefresh_s = 0.2\n"
+    f'[clicks]\nsettle_s = {SETTLE_S}\n[publishing]\nform = "threshold"\nthreshold = 2\n',
     "broker": '\n[publishing]\nform = "threshold"\n',
-    "coordinator": "\n[schedule]\ntimeout_s = 4.0\n",
+    "coordinator": "\n[schedule]\ntimeout_s = 4.0\n"
+    f"[trials]\nalpha = 0.2\nmin_votes = 5\nepsilon = {VOTES_EPSILON}\n",
 }
 PROGRAM = (str(Path(__file__).with_name("dying_node.py")),)
 RATE = 0.1  # of one page, as FpdgdSettings has it
@@ -182,3 +186,52 @@ def check_ledgers(scene: Scene) -> None:
             check_ledger(ledger)
             rounds = [one for one in ledger.entries() if "round" in one.purpose]
             assert len(rounds) == n_rounds
+
+
+def serving_at(scene: Scene) -> set[str]:
+    return {str(scene.asked(node, "/v1/status")["serving"]) for node in NODES}
+
+
+def teams_of(scene: Scene, node: str, page_id: str) -> bytes:
+    """Look into a node's database, as no user can: which ranker picked each result."""
+    path = scene.folder.folder / node / "state.db"
+    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
+        query = "SELECT teams FROM cloister_shown_page WHERE page_id = ?"
+        return bytes(connection.execute(query, (page_id,)).fetchone()[0])
+
+
+def test_a_ranker_that_users_prefer_comes_to_serve_and_can_be_taken_back(scene: Scene) -> None:
+    search_and_click(scene, 20)
+    time.sleep(SETTLE_S + 0.2)
+    scene.run_round()
+    (first,) = serving_at(scene)
+    with scene.folder.client("coordinator") as operator:
+        trial = operator.post_json("/v1/trials", {"share": 1.0})["trial"]
+        wait_until(
+            lambda: all(
+                scene.asked(node, "/v1/status")["trial"] == trial["trial_id"] for node in NODES
+            )
+        )
+        assert serving_at(scene) == {first}
+        for number, user in enumerate(scene.users()):
+            with user_client(scene.folder, user) as client:
+                answer = client.search(scene.clinics.world.queries[number % 9].text)
+                if answer.page_id:
+                    teams = teams_of(scene, user.agent_id.partition(":")[0], answer.page_id)
+                    for rank in [place + 1 for place, team in enumerate(teams) if team == 1]:
+                        client.click(answer.page_id, rank)
+        operator.post_json("/v1/decisions")  # votes are called; nodes send theirs by themselves
+        wait_until(lambda: bool(scene.asked("coordinator", "/v1/status")["trials"]))
+        (past,) = scene.asked("coordinator", "/v1/status")["trials"]
+        assert past["outcome"] == "promoted"
+        assert past["margin"] > past["threshold"]
+        wait_until(lambda: serving_at(scene) == {trial["candidate"]})
+        assert operator.post_json("/v1/rollbacks")["serving"] == first
+        wait_until(lambda: serving_at(scene) == {first})
+        with pytest.raises(Conflict, match="rolled back"):
+            operator.post_json("/v1/trials", {"share": 1.0})
+    for node in NODES:  # each node's votes are on its ledger, once, and were delivered
+        with Ledger.reading(scene.folder.folder / node / "state.db") as ledger:
+            votes = [one for one in ledger.entries() if "votes" in one.purpose]
+            assert [one.release.mechanism for one in votes] == ["discrete-laplace"]
+            assert votes[0].number not in [one.number for one in ledger.pending()]
