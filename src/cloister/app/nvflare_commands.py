@@ -36,7 +36,7 @@ def _show_kits(result: Result) -> None:
 
 def _show_processes(result: Result) -> None:
     rows = [
-        [one["name"], one["role"], one["keeper"] or "-", one["process"] or "-"]
+        [one["name"], one["role"], str(one["keeper"] or "-"), str(one["process"] or "-")]
         for one in result["kits"]
     ]
     table("processes", ["whose", "role", "keeper", "process"], rows)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import stat
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID
@@ -14,7 +17,7 @@ from cryptography.x509.oid import NameOID
 from cloister.core.errors import NotFound, SettingsError
 from cloister.federate.engines.nvflare.job_folder import SITE_CLASSES, write_job
 from cloister.federate.engines.nvflare.kit_keeper import kept_command
-from cloister.federate.engines.nvflare.kit_processes import kit_process, stop_kit
+from cloister.federate.engines.nvflare.kit_processes import kit_process, start_kit, stop_kit
 from cloister.federate.engines.nvflare.kits import (
     KitProject,
     Kits,
@@ -24,6 +27,7 @@ from cloister.federate.engines.nvflare.kits import (
     make_kits,
     read_kit,
 )
+from federate.engines.nvflare.made_nvflare import free_port
 
 SITES = ("clinic-a", "clinic-b")
 
@@ -128,6 +132,24 @@ def test_a_stale_number_of_a_process_is_no_process(kits: Kits) -> None:
     (kits.server / "process.pid").write_text("not a number\n")
     assert kit_process(kits.server) == (None, None)
     assert stop_kit(kits.server) is False
+
+
+def test_a_process_without_its_keeper_is_ended_before_another_is_started(tmp_path: Path) -> None:
+    project = KitProject(sites=("clinic-a",), port=free_port())
+    kit = make_kits(tmp_path / "kits", project).sites["clinic-a"]
+    keeper = start_kit(kit)
+    try:
+        orphan = kit_process(kit).process
+        assert orphan is not None
+        os.kill(keeper, signal.SIGKILL)
+        os.waitpid(keeper, 0)
+        assert kit_process(kit) == (None, orphan)
+        start_kit(kit)
+        assert kit_process(kit).process not in (None, orphan)
+        assert not psutil.pid_exists(orphan) or psutil.Process(orphan).status() == "zombie"
+    finally:
+        assert stop_kit(kit)
+    assert kit_process(kit) == (None, None)
 
 
 def test_a_job_brings_no_program(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ def start_kit(folder: Path) -> int:
     kit = read_kit(folder)
     if kit_process(folder).keeper is not None:
         raise Conflict("its process runs already", where=kit.name, remedy="stop it first")
+    stop_kit(folder)  # a process whose keeper was killed
     keeper = _spawned(folder)
     end_s = time.monotonic() + _START_S
     while kit_process(folder).process is None:
@@ -55,17 +56,18 @@ def start_kit(folder: Path) -> int:
 
 
 def stop_kit(folder: Path) -> bool:
-    """Stop a kit's keeper and its process; say whether it ran."""
+    """Stop a kit's keeper and its process; say whether one of them ran."""
     folder = folder.absolute()
-    keeper = kit_process(folder).keeper
-    if keeper is None:
+    running = kit_process(folder)
+    first = running.keeper or running.process  # the keeper ends its process
+    if first is None:
         return False
-    os.kill(keeper, signal.SIGTERM)
+    os.kill(first, signal.SIGTERM)
     end_s = time.monotonic() + _STOP_S
     while kit_process(folder) != (None, None):
         if time.monotonic() > end_s:
             raise StoreError("its process did not end", where=str(folder))
-        _reaped(keeper)
+        _reaped(first)
         time.sleep(0.05)
     return True
 
