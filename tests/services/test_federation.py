@@ -176,6 +176,18 @@ def test_a_federation_searches_learns_loses_a_node_in_mid_round_and_counts_every
     np.testing.assert_allclose(model_now(scene), wanted, rtol=0, atol=ATOL)
     assert n_counted == n_shown  # no page lost, none twice
     check_ledgers(scene)
+    assert figure(scene, "coordinator", "rounds") == 3
+    assert figure(scene, "coordinator", "silent_nodes") == 0
+    assert figure(scene, "broker", "tables") == 3
+    assert figure(scene, "clinic-c", "last_round") == 2
+
+
+def figure(scene: Scene, service: str, name: str) -> float:
+    """Read a figure as Prometheus does."""
+    with scene.folder.client(service) as client:
+        lines = client.get_bytes("/metrics").decode().splitlines()
+    (value,) = (line.split()[1] for line in lines if line.startswith(f"cloister_{name} "))
+    return float(value)
 
 
 def check_ledgers(scene: Scene) -> None:

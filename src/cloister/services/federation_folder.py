@@ -53,6 +53,8 @@ class FederationPlan(Settings):
         By which they train.
     host
         Where all services listen.
+    hosts
+        Where some services listen instead, by name.
     first_port
         Of the coordinator; the broker and the nodes have the next ones.
     """
@@ -61,6 +63,7 @@ class FederationPlan(Settings):
     nodes: tuple[str, ...]
     agreement: FederationAgreement
     host: str = "127.0.0.1"
+    hosts: dict[str, str] = {}
     first_port: int = 8440
 
     @property
@@ -70,7 +73,11 @@ class FederationPlan(Settings):
 
     def url(self, service: str) -> str:
         """Return where a service answers."""
-        return f"https://{self.host}:{self.first_port + self.services.index(service)}"
+        return f"https://{self.host_of(service)}:{self.first_port + self.services.index(service)}"
+
+    def host_of(self, service: str) -> str:
+        """Return where a service listens."""
+        return self.hosts.get(service, self.host)
 
 
 class _Person(NamedTuple):
@@ -118,7 +125,7 @@ class FederationFolder:
         members = []
         for service in plan.services:
             place = folder / service
-            authority.issue(_role(service), service, folder=place, hosts=[plan.host])
+            authority.issue(_role(service), service, folder=place, hosts=[plan.host_of(service)])
             if service in plan.nodes:
                 members.append(_made_member(place, plan, service))
         for person in (_OPERATOR, _OFFICER):
@@ -215,7 +222,7 @@ def _service_file(plan: FederationPlan, service: str) -> str:
         f'kind = "{role}"',
         f'name = "{service}"',
         'roster = "../roster.json"',
-        f'host = "{plan.host}"',
+        f'host = "{plan.host_of(service)}"',
         f"port = {port}",
         'state = "state.db"',
         'files = "files"',

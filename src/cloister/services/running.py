@@ -23,6 +23,7 @@ from cloister.services.broker.published_tables import PublishedTables
 from cloister.services.broker.routes import broker_router
 from cloister.services.coordinator.coordinator import opened_coordinator
 from cloister.services.coordinator.routes import coordinator_router
+from cloister.services.figures import broker_figures, coordinator_figures, node_figures
 from cloister.services.ledger_routes import ledger_router
 from cloister.services.node.node import Node, opened_node
 from cloister.services.node.routes import node_router
@@ -37,6 +38,7 @@ from cloister.store.database import Database
 from cloister.store.files import Files
 from cloister.web.callers import Caller
 from cloister.web.logs import configure_logs
+from cloister.web.metrics import ServiceMetrics
 from cloister.web.service import make_service
 from cloister.web.serving import serve
 
@@ -54,12 +56,15 @@ class Running(NamedTuple):
         Its addresses.
     ready
         What it needs, and whether that is there.
+    metrics
+        Its figures.
     identify
         Whose tokens it believes; nobody's unless given.
     """
 
     routers: Sequence[APIRouter]
     ready: Callable[[], dict[str, bool]]
+    metrics: ServiceMetrics
     identify: Callable[[str], Caller] | None = None
 
 
@@ -73,6 +78,7 @@ def opened_service(file: ServiceFile) -> Iterator[FastAPI]:
             identify=running.identify,
             limits=file.limits,
             ready=running.ready,
+            metrics=running.metrics,
             routers=running.routers,
         )
 
@@ -117,17 +123,23 @@ def _running(file: ServiceFile) -> Iterator[Running]:
         with opened_node(file) as node, _looked_after(node, file.refresh_s, file.sync_s):
             node.warm_up()
             routers = [node_router(node), ledger_router(node.ledger)]
-            yield Running(routers, node.ready, node.tokens.identify)
+            metrics = ServiceMetrics()
+            node_figures(metrics, node)
+            yield Running(routers, node.ready, metrics, node.tokens.identify)
     elif isinstance(file, CoordinatorServiceFile):
         with opened_coordinator(file) as coordinator:
             coordinator.start()
             routers = [coordinator_router(coordinator), ledger_router(coordinator.ledger)]
-            yield Running(routers, coordinator.ready)
+            metrics = ServiceMetrics()
+            coordinator_figures(metrics, coordinator)
+            yield Running(routers, coordinator.ready, metrics)
     elif isinstance(file, BrokerFile):
         with Database.open(file.state) as database:
             tables = PublishedTables(database, Files(file.files), form=file.publishing.form)
             router = broker_router(tables, file.opened_roster())
-            yield Running([router], lambda: {"database": _answers(tables)})
+            metrics = ServiceMetrics()
+            broker_figures(metrics, tables)
+            yield Running([router], lambda: {"database": _answers(tables)}, metrics)
 
 
 @contextmanager

@@ -125,10 +125,22 @@ class Coordinator:
             n_failed=self.rounds.n_failed,
             last_error=self.rounds.last_error,
             last_round=None if last is None else round_done(last),
-            silent_nodes=list(self._engine.silent()),
+            silent_nodes=list(self.silent_nodes()),
             serving=self.serving(),
             trials=self._past_trials(),
         )
+
+    def silent_nodes(self) -> tuple[SiteId, ...]:
+        """Return the nodes that are waited for."""
+        return self._engine.silent()
+
+    def on_trial(self) -> bool:
+        """Say whether a trial is under way."""
+        return self.trials.trials.trial() is not None
+
+    def n_ledger_entries(self) -> int:
+        """Return how many entries the ledger has."""
+        return self.ledger.head().number
 
     def ready(self) -> dict[str, bool]:
         """Say of what the coordinator needs whether it is there."""
