@@ -2,7 +2,8 @@
 
 A file ``armed`` in the service's folder names the point, such as ``after mask_input``. When the
 service dies there, the file becomes ``died after mask_input`` and says in which round, so that the
-next life is a sound one. The environment variable
+next life is a sound one. Armed with ``hold after mask_input``, it waits there until the file is
+removed, and makes a file ``holding`` meanwhile. The environment variable
 ``CLOCK_SHIFT_S`` shifts what Python takes for the time; TLS keeps to the machine's clock.
 
 ========================  =====================================================================
@@ -29,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 ARMED = "armed"
+HOLDING = "holding"
 CLOCK = "CLOCK_SHIFT_S"
 
 
@@ -59,10 +61,15 @@ class Trap:
 
     def pass_by(self, point: str, round_number: int = -1) -> None:
         try:
-            armed = self._file.read_text(encoding="utf-8") == point
+            armed = self._file.read_text(encoding="utf-8")
         except FileNotFoundError:
             return
-        if armed:
+        if armed == f"hold {point}":
+            self._file.with_name(HOLDING).touch()
+            while self._file.exists():
+                time.sleep(0.01)
+            self._file.with_name(HOLDING).unlink()
+        if armed == point:
             self._file.rename(self._file.with_name(f"died {point}"))
             self._file.with_name(f"died {point}").write_text(str(round_number), encoding="utf-8")
             os.kill(os.getpid(), signal.SIGKILL)

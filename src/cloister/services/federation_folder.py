@@ -18,6 +18,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from pydantic import Field
+
 from cloister.core.errors import SettingsError
 from cloister.core.ids import AgentId
 from cloister.core.settings import Settings
@@ -63,7 +65,7 @@ class FederationPlan(Settings):
     nodes: tuple[str, ...]
     agreement: FederationAgreement
     host: str = "127.0.0.1"
-    hosts: dict[str, str] = {}
+    hosts: dict[str, str] = Field(default_factory=dict)
     first_port: int = 8440
 
     @property

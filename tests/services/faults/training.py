@@ -22,7 +22,7 @@ from cloister.privacy.ledger.ledger import Ledger
 from cloister.rank.ranker import RankerSettings
 from cloister.services.federation_folder import COORDINATOR, FederationFolder, FederationPlan
 from cloister.store.database import Database
-from services.faulty_service import ARMED
+from services.faulty_service import ARMED, HOLDING
 from services.processes import NODES, Processes, own_host, wait_until
 
 DATA = "world:features?queries=20&documents=9&features=4"
@@ -100,6 +100,17 @@ class Training:
         """Arm a service, and wait until it is dead."""
         self.arm(service, point)
         assert self.processes.wait_dead(service) == -9
+
+    @contextmanager
+    def held_at(self, service: str, point: str) -> Iterator[None]:
+        """Let a service wait at a point, for the length of a ``with``."""
+        folder = self.folder.folder / service
+        self.arm(service, f"hold {point}")
+        wait_until((folder / HOLDING).exists, what=f"{service} never came to {point}")
+        try:
+            yield
+        finally:
+            (folder / ARMED).unlink()
 
     def died_in(self, service: str, point: str) -> int:
         """Return the round in which a service died there last."""
