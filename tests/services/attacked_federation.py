@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
-import psutil
 
 from cloister.services.federation_folder import FederationFolder
 from cloister.services.sample_clinics import SampleClinics
@@ -110,11 +109,6 @@ class Attacked(NamedTuple):
             for service, log in logs.items()
             if (found := [text for text in self.planted if text in log])
         }
-
-    def rss_bytes(self, service: str) -> int:
-        """Return the memory that a service has in use."""
-        found: int = psutil.Process(self.processes.pid(service)).memory_info().rss
-        return found
 
     def refusals(self, service: str) -> dict[str, float]:
         """Return from a service's figures how many refusals of each kind there were."""
