@@ -23,6 +23,7 @@ from cloister.services.broker.published_tables import PublishedTables
 from cloister.services.broker.routes import broker_router
 from cloister.services.coordinator.coordinator import opened_coordinator
 from cloister.services.coordinator.routes import coordinator_router
+from cloister.services.disk_room import has_room
 from cloister.services.figures import broker_figures, coordinator_figures, node_figures
 from cloister.services.ledger_routes import ledger_router
 from cloister.services.node.node import Node, opened_node
@@ -77,7 +78,7 @@ def opened_service(file: ServiceFile) -> Iterator[FastAPI]:
             federation=file.opened_roster().name,
             identify=running.identify,
             limits=file.limits,
-            ready=running.ready,
+            ready=lambda: running.ready() | {"room": has_room(file)},
             metrics=running.metrics,
             routers=running.routers,
         )
