@@ -123,6 +123,11 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
         "app",
         "Tokens of a node's own issuer, for users where there is no OpenID provider.",
     ),
+    "nvflare": LazyCommand(
+        "nvflare_commands",
+        "app",
+        "A federation of sites over NVFlare: startup kits, processes, trainings.",
+    ),
     "flower": LazyCommand(
         "flower_commands",
         "app",
