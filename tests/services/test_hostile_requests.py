@@ -240,6 +240,24 @@ def test_slow_clients_are_cut_while_others_are_served(attacked: Attacked, servic
 
 
 @pytest.mark.parametrize("service", SERVICES)
+def test_a_node_that_holds_many_bodies_back_leaves_room_for_other_nodes(
+    attacked: Attacked, service: str
+) -> None:
+    path = ROLES[service].octets_path
+    held = head("POST", path, b"content-length: 10000", kind=OCTETS) + b"abc"
+    with ExitStack() as stack:
+        for _ in range(40):
+            client = stack.enter_context(talking(attacked, service, "clinic-b"))
+            client.sendall(held)
+        time.sleep(0.3)
+        other = stack.enter_context(attacked.caller(service, "clinic-c"))
+        answer = other.post(path, content=b"x", headers={"content-type": OCTETS.decode()})
+        refused = attacked.refusals(service)
+    assert answer.status_code == 400  # read and looked at, not turned away
+    assert refused["too_many"] >= 40 - 16
+
+
+@pytest.mark.parametrize("service", SERVICES)
 def test_many_idle_connections_lock_nobody_out(attacked: Attacked, service: str) -> None:
     asking = HonestClient(attacked, service)
     before = peak_bytes(attacked, service)

@@ -38,7 +38,7 @@ class AtOnce:
     def __init__(self, limits: ServiceLimits) -> None:
         self._limits = limits
         self._of_caller: Counter[tuple[str, str]] = Counter()
-        self._n_binary = 0
+        self._binary_of: Counter[tuple[str, str]] = Counter()
 
     @contextmanager
     def work(self, caller: Caller | None, *, binary: bool) -> Iterator[None]:
@@ -46,14 +46,23 @@ class AtOnce:
         key = ("", "") if caller is None else (str(caller.role), caller.name)
         if caller is not None and self._of_caller[key] >= self._limits.max_requests_at_once:
             raise TooMany("too many requests at the same time")
-        if binary and self._n_binary >= self._limits.max_binary_at_once:
-            raise TooMany("the service is busy with other large requests", busy=True)
-        self._of_caller[key] += 1
-        self._n_binary += binary
+        if binary:
+            self._require_room(key)
+        counts = (self._of_caller, self._binary_of) if binary else (self._of_caller,)
+        for count in counts:
+            count[key] += 1
         try:
             yield
         finally:
-            self._n_binary -= binary
-            self._of_caller[key] -= 1
-            if not self._of_caller[key]:
-                del self._of_caller[key]
+            for count in counts:
+                count[key] -= 1
+                if not count[key]:
+                    del count[key]
+
+    def _require_room(self, key: tuple[str, str]) -> None:
+        """Refuse a large body where there is no room, or its caller has half of the room."""
+        room = self._limits.max_binary_at_once
+        if self._binary_of.total() >= room:
+            raise TooMany("the service is busy with other large requests", busy=True)
+        if self._binary_of[key] >= max(1, room // 2):
+            raise TooMany("too many large requests at the same time")

@@ -23,8 +23,8 @@ class ServiceLimits(Settings):
     max_binary_bytes
         Of a body on a route that takes bytes.
     max_binary_at_once
-        Requests with such bodies that are worked on at a time: together with ``max_binary_bytes``
-        the memory that they can take.
+        Requests with such bodies that are worked on at a time, half of them of one caller: together
+        with twice ``max_binary_bytes`` the memory that they can take.
     max_json_depth
         Of objects and arrays within each other.
     max_headers
