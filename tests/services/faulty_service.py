@@ -2,8 +2,8 @@
 
 A file ``armed`` in the service's folder names the point, such as ``after mask_input``. When the
 service dies there, the file becomes ``died after mask_input`` and says in which round, so that the
-next life is a sound one. Armed with ``hold after mask_input``, it waits there until the file is
-removed, and makes a file ``holding`` meanwhile. The environment variable
+next life is a sound one. Armed with ``hold after mask_input``, it waits there once: the file
+becomes ``holding``, until somebody removes it. The environment variable
 ``CLOCK_SHIFT_S`` shifts what Python takes for the time; TLS keeps to the machine's clock.
 
 ========================  =====================================================================
@@ -65,10 +65,9 @@ class Trap:
         except FileNotFoundError:
             return
         if armed == f"hold {point}":
-            self._file.with_name(HOLDING).touch()
-            while self._file.exists():
+            holding = self._file.rename(self._file.with_name(HOLDING))
+            while holding.exists():
                 time.sleep(0.01)
-            self._file.with_name(HOLDING).unlink()
         if armed == point:
             self._file.rename(self._file.with_name(f"died {point}"))
             self._file.with_name(f"died {point}").write_text(str(round_number), encoding="utf-8")

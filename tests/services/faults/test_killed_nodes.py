@@ -56,3 +56,17 @@ def test_a_node_that_is_killed_costs_its_own_update_at_most(training: Training, 
     assert (died_in in missed) != case.is_counted
     assert missed == list(range(missed[0], missed[-1] + 1))  # and it was back for good
     assert training.uncounted(case.node, before) == case.n_uncounted
+
+
+def test_a_node_that_is_started_again_in_mid_session_takes_no_further_part_in_it(
+    training: Training,
+) -> None:
+    training.wait_all_nodes()
+    with training.held_at("clinic-a", "before share_keys"):
+        number = training.n_rounds()
+        training.processes.kill("clinic-b")  # it has advertised its keys, which are gone now
+        training.processes.start("clinic-b")
+    training.wait_all_nodes()
+    rounds = training.check(number)
+    assert rounds[number + 1].sites == ("clinic-a", "clinic-c")
+    assert "%s: %s was refused: %s" in training.processes.log("clinic-b")

@@ -110,7 +110,7 @@ class Training:
         try:
             yield
         finally:
-            (folder / ARMED).unlink()
+            (folder / HOLDING).unlink()
 
     def died_in(self, service: str, point: str) -> int:
         """Return the round in which a service died there last."""
