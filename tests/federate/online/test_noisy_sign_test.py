@@ -76,6 +76,34 @@ def test_a_ranker_that_is_not_better_is_promoted_at_most_alpha_of_the_time(
     assert promoted_share(0.4, n_trials, n_users, test) <= 0.02
 
 
+def chance_of_promotion(test: SignTest, n_users: int) -> float:
+    """Return how likely a fair candidate is promoted by one node's votes: all outcomes added up."""
+    p = math.exp(-test.epsilon)
+    reach = max(3, math.ceil(30 / test.epsilon))
+    noise = {x: (1 - p) / (1 + p) * p ** abs(x) for x in range(-reach, reach + 1)}
+    margins = 2 * np.arange(n_users + 1) - n_users
+    chances = stats.binom.pmf(np.arange(n_users + 1), n_users, 0.5)
+    total = 0.0
+    for more, of_more in noise.items():
+        for less, of_less in noise.items():
+            n_votes = n_users + more + less
+            if of_more * of_less < 1e-12 or n_votes < test.min_votes:
+                continue
+            threshold = test.verdict([VoteCounts(n_votes, 0)]).threshold
+            total += of_more * of_less * chances[margins + more - less > threshold].sum()
+    return total
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.05, 0.1])
+@pytest.mark.parametrize("epsilon", [2.0, 5.0, 12.0, 100.0])
+def test_the_level_is_kept_exactly_whether_votes_are_even_or_odd(
+    alpha: float, epsilon: float
+) -> None:
+    test = SignTest(alpha=alpha, epsilon=epsilon)
+    for n_users in (20, 21, 26, 27, 31, 34, 40, 45):
+        assert chance_of_promotion(test, n_users) <= alpha
+
+
 def test_a_much_better_ranker_is_promoted() -> None:
     test = SignTest(alpha=0.05, epsilon=1.0)
     assert promoted_share(0.8, 200, 120, test) > 0.97

@@ -8,7 +8,9 @@ exceeded with a chance of at most alpha. Nothing is approximated by a normal var
 
 The number of votes is known with noise, too. One tenth of alpha goes into an upper bound of it, and
 the threshold is that of the bound; by the union bound both together err with a chance of at most
-alpha.
+alpha, if no smaller number of votes has a higher threshold. A sum of two signs more is wider, but a
+sum of one sign more has other values (even, or odd) and may have a lower threshold where the noise
+is small. So the higher one counts of those for the bound and for one vote less.
 """
 
 from __future__ import annotations
@@ -93,7 +95,9 @@ class SignTest(Settings):
         slack = exceeded_with(self.alpha * _FOR_THE_NUMBER, 0, n_noises, scale)
         most_votes = max(0, n_votes + slack)
         level = self.alpha * (1 - _FOR_THE_NUMBER)
-        threshold = exceeded_with(level, most_votes, n_noises, scale)
+        threshold = max(
+            exceeded_with(level, n, n_noises, scale) for n in (most_votes, max(0, most_votes - 1))
+        )
         better = bool(counts) and n_votes >= self.min_votes and margin > threshold
         return Verdict(better, len(counts), margin, n_votes, most_votes, threshold)
 
