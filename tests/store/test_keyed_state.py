@@ -283,8 +283,24 @@ class AgainstDict(RuleBasedStateMachine):
     def holds_what_the_dict_holds(self) -> None:
         with self.database.reading() as connection:
             assert self.state.keys(connection) == sorted(self.model)
+            values = {key: value for key, (value, _) in self.model.items()}
+            assert self.state.items(connection) == values
             for key in ("a", "b", "ab", "Ä", "😀"):
                 assert self.state.get(connection, key) == self.model.get(key)
+
+
+def test_the_last_records_come_in_one_query_and_in_order(database: Database) -> None:
+    database.migrate(KeyedState.schema)
+    state, other = KeyedState("numbered"), KeyedState("numbered-2")
+    with database.transaction() as connection:
+        for number in (3, 11, 7, 2):
+            state.put(connection, f"{number:04d}", number)
+        state.delete(connection, "0011")
+        other.put(connection, "0099", 99)
+    with database.reading() as connection:
+        assert list(state.items(connection).items()) == [("0002", 2), ("0003", 3), ("0007", 7)]
+        assert list(state.items(connection, last=2)) == ["0003", "0007"]
+        assert state.items(connection, last=0) == {}
 
 
 def test_it_behaves_like_a_dict(database: Database) -> None:

@@ -139,6 +139,17 @@ class KeyedState:
             query = query.where(sa.func.substr(_table.c.name, 1, len(prefix)) == prefix)
         return sorted(connection.scalars(query))
 
+    def items(self, connection: sa.Connection, *, last: int | None = None) -> dict[str, Any]:
+        """Return values by key in one query, or of the last so many keys.
+
+        Keys come in the database's order of text, which for numbers of one length is their order.
+        """
+        query = sa.select(_table.c.name, _table.c.value).where(
+            _table.c.namespace == self.namespace, _table.c.value.is_not(None)
+        )
+        newest_first = connection.execute(query.order_by(_table.c.name.desc()).limit(last)).all()
+        return {row.name: json.loads(row.value) for row in reversed(newest_first)}
+
     def _here(self, key: str) -> sa.ColumnElement[bool]:
         return sa.and_(_table.c.namespace == self.namespace, _table.c.name == _checked_name(key))
 

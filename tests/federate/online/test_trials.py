@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 from cloister.core.errors import Conflict, DataError, NotFound, SettingsError
 from cloister.core.ids import content_id
-from cloister.federate.online.noisy_sign_test import SignTest
+from cloister.federate.online.noisy_sign_test import SignTest, VoteCounts
 from cloister.federate.online.page_drawing import ServedRanker, TriedRanker, page_for
 from cloister.federate.online.ranker_files import RankerFiles, ranker_bytes, ranker_from_bytes
 from cloister.federate.online.trials import Trials
@@ -98,6 +102,70 @@ def test_a_node_votes_once(database: Database, tmp_path: Path) -> None:
     trials.record_votes("clinic-a", late)  # the reply was lost, and it asks again
     with pytest.raises(Conflict, match="the trial is over"):
         trials.record_votes("clinic-b", late)
+
+
+def test_a_trial_is_judged_by_what_held_when_it_was_opened(
+    database: Database, tmp_path: Path
+) -> None:
+    strict = SignTest(epsilon=0.05, alpha=0.01, min_votes=60)
+    trial = made(database, tmp_path, test=strict).open_trial(ranker(1), 0.5)
+    assert (trial.alpha, trial.min_votes, trial.test) == (0.01, 60, strict)
+    later = made(database, tmp_path, test=SignTest(epsilon=1.0))
+    vote(later, "clinic-a", 60, 20, epsilon=0.05)
+    decided = later.decide()
+    expected = strict.verdict([VoteCounts(60, 20)])
+    assert decided.decision == expected._asdict() | {"alpha": 0.01}
+    assert decided.state == "kept"
+    assert SignTest(epsilon=1.0).verdict([VoteCounts(60, 20)]).better  # by the later settings
+
+
+def test_a_trial_knows_since_when_it_is_in_its_state(database: Database, tmp_path: Path) -> None:
+    now = [datetime(2026, 3, 1, 12, tzinfo=timezone(timedelta(hours=2)))]
+    trials = made(database, tmp_path, clock=lambda: now[0])
+    assert trials.open_trial(ranker(1), 0.5).voting_at == ""
+    now[0] += timedelta(minutes=5)
+    trials.call_votes()
+    now[0] += timedelta(minutes=5)
+    trial = trials.call_votes()
+    assert trial.opened_at == "2026-03-01T10:00:00+00:00"
+    assert trial.voting_at == "2026-03-01T10:05:00+00:00"
+    assert made(database, tmp_path).trial() == trial
+    assert [event.at for event in trials.history(last=2)] == [trial.opened_at, trial.voting_at]
+
+
+def test_the_history_takes_one_query_however_long_it_is(database: Database, tmp_path: Path) -> None:
+    trials = made(database, tmp_path)
+    for _ in range(12):
+        trials.open_trial(ranker(1), 0.5)
+        trials.cancel_trial()
+    with counted_queries(database) as queries:
+        history = trials.history()
+    assert len([query for query in queries if "SELECT" in query]) == 1
+    assert [event.number for event in history] == list(range(1, 26))
+    assert trials.history(last=3) == history[-3:]
+    assert trials.history(last=0) == []
+    with pytest.raises(SettingsError, match="negative"):
+        trials.history(last=-1)
+    with counted_queries(database) as queries:
+        trials.open_trial(ranker(1), 0.5)
+    reads = [query for query in queries if query.startswith("SELECT")]
+    assert all("LIMIT" in one or "state.name = " in one for one in reads)  # no list of all keys
+
+
+@contextmanager
+def counted_queries(database: Database) -> Iterator[list[str]]:
+    """Gather the text of all queries."""
+    found: list[str] = []
+
+    def note(connection: object, cursor: object, statement: str, *others: object) -> None:
+        found.append(statement)
+
+    engines = list(database._engines.values())
+    for engine in engines:
+        sa.event.listen(engine, "before_cursor_execute", note)
+    yield found
+    for engine in engines:
+        sa.event.remove(engine, "before_cursor_execute", note)
 
 
 def test_the_way_back_goes_ranker_by_ranker(database: Database, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, NamedTuple
 import sqlalchemy as sa
 
 from cloister.core.errors import NotFound
-from cloister.federate.online.noisy_sign_test import VoteCounts
+from cloister.federate.online.noisy_sign_test import SignTest, VoteCounts
 from cloister.store.keyed_state import Json, KeyedState
 
 __all__ = [
@@ -65,6 +65,11 @@ class Trial(NamedTuple):
         Of searches whose page is made of both.
     epsilon
         Of the noise on each node's votes.
+    alpha, min_votes
+        By which it will be judged (`SignTest`), as they were when it was opened.
+    opened_at, voting_at
+        When it was opened, and when votes were called: ISO 8601 in coordinated universal time;
+        empty before.
     state
         ``open``: pages are shown; ``voting``: no more are; then how it ended.
     votes
@@ -81,11 +86,20 @@ class Trial(NamedTuple):
     state: TrialState = "open"
     votes: dict[str, VoteCounts] = {}  # noqa: RUF012 - never changed in place
     decision: dict[str, Any] = {}  # noqa: RUF012
+    alpha: float = SignTest().alpha
+    min_votes: int = SignTest().min_votes
+    opened_at: str = ""
+    voting_at: str = ""
 
     @property
     def under_way(self) -> bool:
         """Whether it is not decided yet."""
         return self.state in ("open", "voting")
+
+    @property
+    def test(self) -> SignTest:
+        """How its votes are judged."""
+        return SignTest(alpha=self.alpha, min_votes=self.min_votes, epsilon=self.epsilon)
 
 
 class Event(NamedTuple):
@@ -137,16 +151,12 @@ def put_trial(connection: sa.Connection, trial: Trial) -> None:
 
 def add_event(connection: sa.Connection, at: str, what: str, **about: Any) -> None:
     """Add to the history, which nothing is ever taken from."""
-    number = len(_EVENTS.keys(connection)) + 1
+    number = 1 + max(map(int, _EVENTS.items(connection, last=1)), default=0)
     value: dict[str, Json] = {"at": at, "what": what, "about": about}
     _EVENTS.put(connection, f"{number:09d}", value, expected_version=0)
 
 
-def events_in(connection: sa.Connection) -> list[Event]:
-    """Return the history, oldest first."""
-    found = [(key, _EVENTS.get(connection, key)) for key in _EVENTS.keys(connection)]
-    return [
-        Event(int(key), one.value["at"], one.value["what"], one.value["about"])
-        for key, one in found
-        if one is not None
-    ]
+def events_in(connection: sa.Connection, last: int | None = None) -> list[Event]:
+    """Return the history, or the last so many events of it; oldest first."""
+    found = _EVENTS.items(connection, last=last)
+    return [Event(int(key), one["at"], one["what"], one["about"]) for key, one in found.items()]

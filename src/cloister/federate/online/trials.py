@@ -61,7 +61,8 @@ class Trials:
     first
         The ranker that serves before any has won a trial; it counts the first time only.
     test
-        How votes are judged.
+        How votes are judged of trials that are opened from now on; a trial under way keeps to what
+        held when it was opened.
     clock
         Tells the time of events.
 
@@ -116,9 +117,11 @@ class Trials:
 
         return self._read(work)
 
-    def history(self) -> list[Event]:
-        """Return all that happened, oldest first."""
-        return self._read(events_in)
+    def history(self, last: int | None = None) -> list[Event]:
+        """Return all that happened, or the last so many events; oldest first."""
+        if last is not None and last < 0:
+            raise SettingsError(f"must not be negative (given: {last})", where="last")
+        return self._read(partial(events_in, last=last))
 
     def open_trial(self, candidate: Ranker, share: float) -> Trial:
         """Begin to try a ranker on a share of searches.
@@ -135,8 +138,17 @@ class Trials:
         def work(connection: sa.Connection) -> Trial:
             state = _serving(connection)
             _check_candidate(state, digest)
-            name = secrets.token_hex(16)
-            trial = Trial(name, state.serving, digest, share, self._test.epsilon)
+            name, test = secrets.token_hex(16), self._test
+            trial = Trial(
+                name,
+                state.serving,
+                digest,
+                share,
+                test.epsilon,
+                alpha=test.alpha,
+                min_votes=test.min_votes,
+                opened_at=self._time(),
+            )
             put_trial(connection, trial)
             put_serving(connection, state._replace(trial=name))
             self._note(connection, "opened", trial=name, candidate=digest, share=share)
@@ -150,7 +162,7 @@ class Trials:
         def work(connection: sa.Connection) -> Trial:
             trial = _under_way(connection)
             if trial.state == "open":
-                trial = trial._replace(state="voting")
+                trial = trial._replace(state="voting", voting_at=self._time())
                 put_trial(connection, trial)
                 self._note(connection, "voting", trial=trial.trial_id)
             return trial
@@ -187,8 +199,8 @@ class Trials:
 
         def work(connection: sa.Connection) -> Trial:
             trial, state = _under_way(connection), _serving(connection)
-            verdict = self._test.verdict(list(trial.votes.values()))
-            numbers = verdict._asdict() | {"alpha": self._test.alpha}
+            verdict = trial.test.verdict(list(trial.votes.values()))
+            numbers = verdict._asdict() | {"alpha": trial.alpha}
             trial = trial._replace(state="promoted" if verdict.better else "kept", decision=numbers)
             if verdict.better:
                 before = (*state.before, state.serving)
@@ -241,7 +253,10 @@ class Trials:
         self._note(connection, trial.state, trial=trial.trial_id, **numbers)
 
     def _note(self, connection: sa.Connection, what: str, **about: Any) -> None:
-        add_event(connection, self._clock().isoformat(timespec="seconds"), what, **about)
+        add_event(connection, self._time(), what, **about)
+
+    def _time(self) -> str:
+        return self._clock().astimezone(UTC).isoformat(timespec="seconds")
 
     def _read(self, work: Callable[[sa.Connection], T]) -> T:
         return self._database.run(work, read_only=True)
