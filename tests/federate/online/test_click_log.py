@@ -10,10 +10,13 @@ import sqlalchemy as sa
 
 from cloister.core.errors import DataError, NotFound
 from cloister.core.ids import AgentId
+from cloister.federate.engines.agreement import FederationAgreement
 from cloister.federate.online.click_log import LogState
+from cloister.federate.online.click_trainer import ClickTrainer
 from cloister.federate.online.page_table import PAGES, ShownPage, page_of
+from cloister.rank.ranker import RankerSettings
 from cloister.store.database import Database
-from federate.online.made_pages import ANN, BOB, RANKER, Clock, made_log, made_page
+from federate.online.made_pages import ANN, BOB, N_FEATURES, RANKER, Clock, made_log, made_page
 
 
 def rows(database: Database) -> list[sa.Row]:
@@ -74,6 +77,34 @@ def test_every_refused_click_looks_the_same_and_changes_nothing(database: Databa
         said.add((str(caught.value), caught.value.where))
     assert len(said) == 1
     assert not any(any(row.clicks) for row in rows(database))
+
+
+def test_a_page_that_a_round_has_taken_takes_no_click_though_the_clock_is_set_back(
+    database: Database,
+) -> None:
+    clock = Clock()
+    log = made_log(database, clock, settle_s=600)
+    page_id = log.show(made_page())
+    clock.now += 700
+    agreement = FederationAgreement(name="pilot", ranker=RankerSettings(n_features=N_FEATURES))
+    assert ClickTrainer(log, agreement).train(np.zeros(N_FEATURES), round=0).n_interactions == 1
+    clock.now -= 400
+    with pytest.raises(NotFound):
+        log.click(page_id, ANN, 2)
+    assert not any(rows(database)[0].clicks)
+
+
+def test_pages_of_trials_that_are_over_are_forgotten_and_no_others(database: Database) -> None:
+    log = made_log(database)
+    usual = log.show(made_page())
+    under_way = log.show(made_page(trial="t2", teams=(0, 1, 0, 1)))
+    for trial in ("t1", "t3", "t1"):
+        log.show(made_page(trial=trial, teams=(0, 1, 0, 1)))
+    assert log.forget_trials_but("t2") == 3
+    assert {row.page_id for row in rows(database)} == {usual, under_way}
+    assert log.forget_trials_but("t2") == 0
+    assert log.forget_trials_but(None) == 1
+    assert [row.page_id for row in rows(database)] == [usual]
 
 
 def test_clicks_at_the_same_time_are_all_kept(database: Database) -> None:

@@ -1,8 +1,8 @@
 """The click log of a node: pages that users were shown, and what they clicked.
 
 A page is open for clicks until it is ``settle_s`` old; after that it never changes, and may be
-learnt from. It is deleted when its lesson has counted in a round, when its trial's votes were cast,
-when its user asks for it, or when it is too old. All of it lies in the node's own database, which
+learnt from. It is deleted when its lesson has counted in a round, when its trial's votes were cast
+or its trial is over, when its user asks for it, or when it is too old. All of it lies in the node's own database, which
 protects it no better than the file system or the PostgreSQL server does.
 """
 
@@ -133,19 +133,20 @@ class ClickLog:
         Raises
         ------
         NotFound
-            There is no such page, or it is somebody else's, or it takes no more clicks, or it has
-            no such rank: all look alike.
+            There is no such page, or it is somebody else's, or it takes no more clicks (it is too
+            old, or a round has learnt from it, whatever the clock says now), or it has no such
+            rank: all look alike.
         """
         if not _PAGE_ID.fullmatch(page_id):
             raise _no_page()
         after = self.settled_before()
 
         def work(connection: sa.Connection) -> None:
-            query = sa.select(PAGES.c.agent, PAGES.c.clicks, PAGES.c.shown_at)
+            query = sa.select(PAGES.c.agent, PAGES.c.clicks, PAGES.c.shown_at, PAGES.c.taken_by)
             row = connection.execute(query.where(PAGES.c.page_id == page_id)).one_or_none()
             if row is None or row.agent != agent_id or row.shown_at <= after:
                 raise _no_page()
-            if not 1 <= rank <= len(row.clicks):
+            if row.taken_by != FREE or not 1 <= rank <= len(row.clicks):
                 raise _no_page()
             clicks = bytearray(row.clicks)
             clicks[rank - 1] = 1
@@ -170,6 +171,16 @@ class ClickLog:
         What a ranker has learnt from them already stays in it.
         """
         return self._delete(PAGES.c.agent == agent_id)
+
+    def forget_trials_but(self, trial_id: str | None) -> int:
+        """Delete the pages of all trials but one, or of all trials; return how many.
+
+        Pages of trials that were cancelled, or that ended before this node had voted, teach nobody
+        anything any more. Call it with the trial under way, as the coordinator says, if there is
+        one; and not where the coordinator did not answer.
+        """
+        of_trials = PAGES.c.trial > NO_TRIAL  # as != would be, by the index
+        return self._delete(of_trials & (PAGES.c.trial != (trial_id or NO_TRIAL)))
 
     def forget_older_than(self, age_s: float) -> int:
         """Delete all pages that were shown longer ago; return how many."""
