@@ -20,7 +20,7 @@ NODE = """
 [clicks]
 settle_s = 0.2
 [search]
-n_servers = 2
+n_servers = 1
 timeout_s = 3.0
 [publishing]
 form = "threshold"

@@ -20,18 +20,19 @@ TRAINING: Final = "soak"
 SETTLE_S: Final = 4.0
 KEEP_S: Final = 600.0
 _FIRST: Final = "refresh_s = 2.0\n"  # of a node, before all tables
-_SETTINGS: Final = {
-    "node": f"""
+_NODE: Final = f"""
 [clicks]
 settle_s = {SETTLE_S}
 keep_s = {KEEP_S}
-[search]
-n_servers = 3
-timeout_s = 2.0
 [publishing]
 form = "threshold"
 threshold = 2
-""",
+[search]
+timeout_s = 2.0
+"""
+_SETTINGS: Final = {
+    NODES[0]: _NODE,  # it asks all others; the others ask the one that the broker chooses
+    "node": f"{_NODE}n_servers = 1\n",
     "broker": """
 [publishing]
 form = "threshold"
