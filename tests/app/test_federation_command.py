@@ -68,6 +68,11 @@ def test_a_federation_is_made_run_searched_and_survives_a_kill(run: Run, tmp_pat
             found = run(*search, "--click", "1", "--explain", "--json").json
             assert found["results"][0]["explanation"]
             assert found["clicked"] == [1]
+            missed = run(*search, "--click", "99", "--json").json
+            assert (missed["clicked"], missed["not_clicked"]) == ([], [99])
+            assert missed["results"]
+            second = run("federation", "up", str(folder), "--json", code=1).json
+            assert "run already" in second["error"]
             assert "pain" in run(*search).out
 
             def back() -> bool:
@@ -84,7 +89,7 @@ def test_a_federation_is_made_run_searched_and_survives_a_kill(run: Run, tmp_pat
             )
             time.sleep(2)
             done = run("federation", "round", str(folder), "--json").json
-            assert done["n_interactions"] == 2
+            assert done["n_interactions"] == 3
             assert "2 pages" not in run("federation", "round", str(folder)).out
             assert run("federation", "pause", str(folder), "--json").json["paused"]
             assert not run("federation", "resume", str(folder), "--json").json["paused"]
@@ -109,6 +114,42 @@ def test_what_cannot_be_made_is_said(run: Run, tmp_path: Path) -> None:
     again = run("federation", "init", str(tmp_path / "g"), "--json", code=1).json
     assert "not empty" in again["error"]
     run("federation", "status", str(tmp_path / "nowhere"), code=1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (["--nodes", "a,a,b"], "different names"),
+        (["--nodes", "broker,a,b"], "none of"),
+        (["--nodes", "operator,authority,b"], "none of"),
+        (["--nodes", "a,b,C d"], "small letters"),
+        (["--port", "65534"], "ports"),
+        (["--min-nodes", "5"], "more nodes than there are"),
+    ],
+)
+def test_wrong_plans_are_refused_before_anything_is_written(
+    run: Run, tmp_path: Path, wrong: list[str], said: str
+) -> None:
+    told = run("federation", "init", str(tmp_path / "f"), *wrong, "--json", code=1).json
+    assert said in told["error"]
+    assert not (tmp_path / "f").exists()
+
+
+def test_services_are_ended_whoever_started_them(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "f"
+    made(run, folder)
+    assert run("federation", "down", str(folder), "--json").json == {"ended": []}
+    with subprocess.Popen(
+        [*PROGRAM, "serve", str(folder / "broker" / "service.toml"), "--json"],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as broker:
+        assert broker.stdout is not None
+        assert json.loads(broker.stdout.readline())["address"]
+        again = run("serve", str(folder / "broker" / "service.toml"), "--json", code=1).json
+        assert "runs already" in again["error"]
+        assert run("federation", "down", str(folder), "--json").json == {"ended": ["broker"]}
+        assert broker.wait(20) == 0
 
 
 def test_services_that_do_not_answer_are_told_in_the_status(run: Run, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from cloister.privacy.secure_aggregation.errors import AggregationFailed
 from cloister.rank.ranker import Ranker, RankerSettings
 from cloister.services.coordinator import round_keeper
 from cloister.services.coordinator.round_keeper import RoundKeeper
+from cloister.services.coordinator.schedule_state import ScheduleState
 from cloister.services.coordinator.trial_keeper import TrialKeeper
 from cloister.services.service_file import ScheduleSettings
 from cloister.store.database import Database
@@ -60,16 +61,36 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(round_keeper, "FIRST_WAIT_S", 0.01)
 
 
-def keeping(training: Training, **fields: Any) -> RoundKeeper:
-    keeper = RoundKeeper(training, **({"every_s": 0.01} | fields))  # type: ignore[arg-type]
-    keeper.start()
-    return keeper
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[ScheduleState]:
+    with Database.open(tmp_path / "schedule.db") as database:
+        yield ScheduleState(database, "pilot")
 
 
-def test_rounds_run_by_the_schedule_and_go_on_after_failures() -> None:
+Keep = Callable[..., RoundKeeper]
+
+
+@pytest.fixture
+def keep(state: ScheduleState) -> Iterator[Keep]:
+    """Keep the schedule of a training; all end with the test."""
+    started: list[RoundKeeper] = []
+
+    def start(training: Training, **fields: Any) -> RoundKeeper:
+        wanted: dict[str, Any] = {"every_s": 0.01} | fields
+        keeper = RoundKeeper(training, state, **wanted)  # type: ignore[arg-type]
+        keeper.start()
+        started.append(keeper)
+        return keeper
+
+    yield start
+    for keeper in started:
+        keeper.close()
+
+
+def test_rounds_run_by_the_schedule_and_go_on_after_failures(keep: Keep) -> None:
     failures = [AggregationFailed("too few"), StoreError("away"), ZeroDivisionError()]
     training, done = Training(*failures), list[SiteRound]()
-    keeper = keeping(training, after=done.append)
+    keeper = keep(training, after=done.append)
     wait_for(lambda: len(done) >= 3)
     keeper.close()
     assert [one.round_number for one in done[:3]] == [3, 4, 5]
@@ -77,10 +98,10 @@ def test_rounds_run_by_the_schedule_and_go_on_after_failures() -> None:
     assert keeper.last_error == ""
 
 
-def test_one_round_runs_at_a_time() -> None:
+def test_one_round_runs_at_a_time(keep: Keep) -> None:
     training = Training()
     training.go_on.clear()
-    keeper = keeping(training)
+    keeper = keep(training)
     wait_for(lambda: keeper._one_at_a_time.locked())
     with pytest.raises(Conflict, match="under way"):
         keeper.run_round()
@@ -88,10 +109,10 @@ def test_one_round_runs_at_a_time() -> None:
     keeper.close()
 
 
-def test_no_round_runs_while_paused_and_none_by_itself_without_a_schedule() -> None:
+def test_no_round_runs_while_paused_and_none_by_itself_without_a_schedule(keep: Keep) -> None:
     for fields in ({"every_s": None}, {}):
         training = Training()
-        keeper = keeping(training, **fields)
+        keeper = keep(training, **fields)
         keeper.pause(True)
         time.sleep(0.05)
         n_before = training.n_steps
@@ -102,18 +123,48 @@ def test_no_round_runs_while_paused_and_none_by_itself_without_a_schedule() -> N
         keeper.close()
 
 
-def test_the_schedule_ends_when_the_privacy_that_was_agreed_on_is_spent() -> None:
+def test_the_schedule_ends_when_the_privacy_that_was_agreed_on_is_spent(keep: Keep) -> None:
     training = Training(BudgetExceeded("the noise was chosen for 1 round"))
-    keeper = keeping(training)
+    keeper = keep(training)
     wait_for(lambda: keeper.paused)
     keeper.close()
     assert training.n_steps == 1
 
 
-def test_too_few_nodes_are_a_conflict_to_who_asks_for_a_round() -> None:
-    keeper = RoundKeeper(Training(AggregationFailed("too few")), every_s=None)  # type: ignore[arg-type]
+def test_too_few_nodes_are_a_conflict_to_who_asks_for_a_round(keep: Keep) -> None:
+    keeper = keep(Training(AggregationFailed("too few")), every_s=None)
     with pytest.raises(Conflict, match="too few"):
         keeper.run_round()
+
+
+def test_a_pause_outlives_a_restart(keep: Keep) -> None:
+    keep(Training()).pause(True)
+    again = Training()
+    assert keep(again).paused
+    time.sleep(0.05)
+    assert again.n_steps == 0
+
+
+def test_the_schedule_stops_after_failures_in_a_row_where_attempts_cost_privacy(
+    keep: Keep,
+) -> None:
+    failures = [AggregationFailed("too few") for _ in range(9)]
+    training = Training(*failures)
+    keeper = keep(training, most_failures=3)
+    wait_for(lambda: keeper.paused)
+    time.sleep(0.05)
+    assert training.n_steps == 3
+    keeper.pause(False)
+    wait_for(lambda: training.n_steps == 6)
+
+
+def test_an_error_after_a_round_does_not_undo_it(keep: Keep) -> None:
+    def after(done: SiteRound) -> None:
+        raise ZeroDivisionError
+
+    keeper = keep(Training(), every_s=None, after=after)
+    assert keeper.run_round().round_number == 0
+    assert keeper.n_failed == 0
 
 
 class Clock:
@@ -140,9 +191,9 @@ def trials(tmp_path: Path, clock: Clock) -> Iterator[Trials]:
 
 
 @pytest.fixture
-def keeper(trials: Trials, clock: Clock) -> TrialKeeper:
+def keeper(trials: Trials, clock: Clock, state: ScheduleState) -> TrialKeeper:
     schedule = ScheduleSettings(trial_every=2, trial_s=100.0, votes_s=50.0)
-    return TrialKeeper(trials, schedule, n_nodes=2, clock=clock)
+    return TrialKeeper(trials, schedule, state, n_nodes=2, clock=clock)
 
 
 def newest() -> Ranker:
@@ -153,7 +204,7 @@ def test_the_newest_ranker_is_tried_after_so_many_rounds(
     keeper: TrialKeeper, trials: Trials, clock: Clock
 ) -> None:
     assert keeper.after_round(1, newest) is None
-    trial = keeper.after_round(2, newest)
+    trial = keeper.after_round(3, newest)  # also where the one that was due got lost
     assert trial is not None
     assert keeper.after_round(4, newest) is None  # one at a time
     clock.pass_s(99)

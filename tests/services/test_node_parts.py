@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -121,7 +122,7 @@ ONE, TWO = (Ranker(SETTINGS, np.full(2, value, np.float32)) for value in (1.0, 2
 
 
 def opened(tmp_path: Path, database: Database) -> ServingRanker:
-    return ServingRanker(database, RankerFiles(tmp_path / "rankers"), SETTINGS)
+    return ServingRanker(database, RankerFiles(tmp_path / "rankers"), SETTINGS, votes_epsilon=1.0)
 
 
 def test_a_node_serves_what_the_coordinator_says_also_after_a_restart_without_it(
@@ -134,7 +135,7 @@ def test_a_node_serves_what_the_coordinator_says_also_after_a_restart_without_it
     assert serving.refresh(coordinator)  # type: ignore[arg-type]
     assert not serving.refresh(coordinator)  # type: ignore[arg-type]
     assert serving.now.digest == one
-    trial = TrialAnswer(trial_id="0" * 32, candidate=two, share=0.5, state="open")
+    trial = TrialAnswer(trial_id="0" * 32, candidate=two, share=0.5, epsilon=1.0, state="open")
     coordinator.told = ServingAnswer(serving=one, trial=trial)
     serving.refresh(coordinator)  # type: ignore[arg-type]
     for now in (serving.now, opened(tmp_path, database).now):
@@ -155,3 +156,54 @@ def test_a_ranker_of_another_make_is_not_served(tmp_path: Path, database: Databa
     with pytest.raises(DataError, match="another make"):
         serving.refresh(Coordinator(other))  # type: ignore[arg-type]
     assert serving.now.ranker.parameters.tolist() == [0.0, 0.0]
+
+
+def test_a_node_takes_no_part_in_a_trial_whose_votes_cost_something_else(
+    tmp_path: Path, database: Database
+) -> None:
+    coordinator = Coordinator(ONE, TWO)
+    one, two = coordinator.rankers
+    trial = TrialAnswer(trial_id="0" * 32, candidate=two, share=0.5, epsilon=9.0, state="open")
+    coordinator.told = ServingAnswer(serving=one, trial=trial)
+    serving = opened(tmp_path, database)
+    serving.refresh(coordinator)  # type: ignore[arg-type]
+    assert serving.now.digest == one
+    assert serving.now.tried is None
+    assert serving.trial is None
+
+
+def test_a_node_whose_ranker_file_is_gone_starts_and_fetches_it_again(
+    tmp_path: Path, database: Database
+) -> None:
+    coordinator = Coordinator(ONE)
+    opened(tmp_path, database).refresh(coordinator)  # type: ignore[arg-type]
+    for path in (tmp_path / "rankers").glob("??/*"):
+        path.unlink()
+    serving = opened(tmp_path, database)
+    assert serving.now.ranker.parameters.tolist() == [0.0, 0.0]
+    serving.refresh(coordinator)  # type: ignore[arg-type]
+    assert serving.now.ranker.parameters.tolist() == [1.0, 1.0]
+
+
+def test_new_tables_that_are_made_while_others_are_sent_are_sent_too(
+    tmp_path: Path, database: Database, shard: Shard
+) -> None:
+    made, broker = publisher(tmp_path, database, shard, "noisy"), Broker()
+    making = threading.Thread(target=made.make)
+    take = broker.publish
+
+    def slowly(content: bytes) -> None:
+        if not broker.got:
+            making.start()
+            making.join(0.2)
+        take(content)
+
+    broker.publish = slowly  # type: ignore[method-assign]
+    made.make()
+    made.send(broker)  # type: ignore[arg-type]
+    making.join()
+    made.send(broker)  # type: ignore[arg-type]
+    assert made.state()["arrived"]
+    assert content_id(broker.got[-1]) == made.state()["digest"]
+    assert len(broker.got) == 2
+    assert Ledger(database).pending() == []

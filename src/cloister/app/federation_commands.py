@@ -9,6 +9,7 @@ import typer
 
 from cloister.app.federation_output import (
     show_done,
+    show_ended,
     show_found,
     show_made,
     show_round,
@@ -103,6 +104,15 @@ def up(folder: Folder, as_json: JsonFlag = False) -> None:
         run_federation(folder, as_json=as_json)
     except CloisterError as error:
         fail(error.message, error.remedy, as_json)
+
+
+@app.command("down")
+@command_result(show_ended)
+def down(folder: Folder, as_json: JsonFlag = False) -> Result:
+    """End all services of a folder, whoever started them."""
+    from cloister.app.federation_operating import ended
+
+    return ended(folder)
 
 
 @app.command("status")

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from cloister.core.errors import CloisterError
+from cloister.core.errors import CloisterError, StoreError
 from cloister.services.federation_folder import COORDINATOR, FederationFolder
+from cloister.services.sole_process import process_of
 from cloister.services.user_client import UserClient
 
-__all__ = ["asked", "paused", "searched", "status_of"]
+__all__ = ["asked", "ended", "paused", "searched", "status_of"]
+
+ENDING_S: Final = 30.0
 
 
 def asked(
@@ -58,6 +64,23 @@ def searched(
     authority = made.folder / "authority" / "authority.pem"
     with UserClient(made.url(user.partition(":")[0]), token, authority) as client:
         answer = client.search(query, explain=explain)
-        for rank in clicks:
+        there = [rank for rank in clicks if rank <= len(answer.results)]
+        for rank in there:
             client.click(answer.page_id, rank)
-    return {"query": query, "user": user, "clicked": clicks} | answer.model_dump(mode="json")
+    told = {"query": query, "user": user, "clicked": there}
+    return told | {"not_clicked": sorted(set(clicks) - set(there))} | answer.model_dump(mode="json")
+
+
+def ended(folder: Path) -> dict[str, Any]:
+    """End the services of a folder that run; return which they were."""
+    made = FederationFolder(folder)
+    running = {one: process_of(made.file(one)) for one in made.services}
+    for process in running.values():
+        if process is not None:
+            os.kill(process, signal.SIGTERM)
+    until = time.monotonic() + ENDING_S
+    while any(process_of(made.file(one)) for one in made.services):
+        if time.monotonic() > until:
+            raise StoreError("a service does not end", where=str(folder), remedy="see its log")
+        time.sleep(0.05)
+    return {"ended": [one for one, process in running.items() if process is not None]}

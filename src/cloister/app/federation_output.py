@@ -10,6 +10,7 @@ from cloister.app.output import table
 
 __all__ = [
     "show_done",
+    "show_ended",
     "show_found",
     "show_made",
     "show_round",
@@ -81,6 +82,11 @@ def show_done(result: Result) -> None:
     typer.echo(_status_line(result) if "n_rounds" in result else "done")
 
 
+def show_ended(result: Result) -> None:
+    """Show which services were ended."""
+    typer.echo(f"ended: {', '.join(result['ended']) or 'none ran'}")
+
+
 def show_found(result: Result) -> None:
     """Show a result page."""
     rows = [
@@ -91,5 +97,7 @@ def show_found(result: Result) -> None:
     for one in result["results"]:
         for line in one["explanation"]:
             typer.echo(line)
+    for rank in result["not_clicked"]:
+        typer.echo(f"there is no result {rank} to click")
     if result["missing_nodes"]:
         typer.echo(f"no answer from: {', '.join(result['missing_nodes'])}")

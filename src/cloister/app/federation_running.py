@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from cloister.app.output import print_json, say
-from cloister.core.errors import CloisterError
+from cloister.core.errors import CloisterError, Conflict
 from cloister.services.federation_folder import FederationFolder
 from cloister.services.processes import Processes
+from cloister.services.sole_process import process_of
 
 __all__ = ["run_federation"]
 
@@ -52,6 +53,13 @@ class _Kept:
 def run_federation(folder: Path, *, as_json: bool) -> None:
     """Run all services until SIGINT or SIGTERM; tell their addresses once all answer."""
     made, stop = FederationFolder(folder), threading.Event()
+    running = [service for service in made.services if process_of(made.file(service))]
+    if running:
+        raise Conflict(
+            f"these services run already: {', '.join(running)}",
+            where=str(folder),
+            remedy=f"end them with: cloister federation down {folder}",
+        )
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     with Processes(made) as processes:

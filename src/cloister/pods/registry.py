@@ -9,6 +9,7 @@ are not kept here: of a Solid pod the name of a file is kept that holds its clie
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -86,6 +87,8 @@ class PodRegistry:
         self._open = ExitStack()
         self._shards: dict[ServerId, Shard] = {}
         self._stores: dict[str, Datastore] = {}
+        self._listed: tuple[tuple[int, int, int], dict[str, list[RegisteredPod]]] | None = None
+        self._opening = threading.RLock()
 
     def __enter__(self) -> PodRegistry:
         return self
@@ -163,6 +166,10 @@ class PodRegistry:
 
     def shard(self, server_id: ServerId) -> Shard:
         """Return a server's index, made where it is missing."""
+        with self._opening:
+            return self._opened_shard(server_id)
+
+    def _opened_shard(self, server_id: ServerId) -> Shard:
         if server_id not in self._shards:
             folder = self.home / "servers" / server_id
             with writing(folder):
@@ -173,12 +180,13 @@ class PodRegistry:
 
     def datastore(self, pod: RegisteredPod) -> Datastore:
         """Return the pod itself."""
-        if pod.address not in self._stores:
-            if pod.kind == "folder":
-                self._stores[pod.address] = _folder_pod(pod)
-            else:
-                self._stores[pod.address] = self._solid_pod(pod, Path(pod.credentials))
-        return self._stores[pod.address]
+        with self._opening:
+            if pod.address not in self._stores:
+                if pod.kind == "folder":
+                    self._stores[pod.address] = _folder_pod(pod)
+                else:
+                    self._stores[pod.address] = self._solid_pod(pod, Path(pod.credentials))
+            return self._stores[pod.address]
 
     def datastore_as(self, pod: RegisteredPod, credentials: Path) -> Datastore:
         """Return a pod on a Solid server as somebody reaches it with their own credentials."""
@@ -259,10 +267,19 @@ class PodRegistry:
         if not file.exists():
             return []
         with explained(file):
+            found = file.stat()
+            state = (found.st_mtime_ns, found.st_size, found.st_ino)
+            known = self._listed
+            if known is not None and known[0] == state:
+                return known[1][kind]
             content = file.read_bytes()
         try:
-            listed = json.loads(content)
-            return [RegisteredPod(**fields) for fields in {"server_pods": [], **listed}[kind]]
+            listed = {
+                name: [RegisteredPod(**fields) for fields in pods]
+                for name, pods in {"pods": [], "server_pods": [], **json.loads(content)}.items()
+            }
+            self._listed = (state, listed)  # replaced as a whole: threads may share it
+            return listed[kind]
         except (ValueError, KeyError, TypeError, ValidationError, SettingsError):
             raise Damaged(
                 "the list of pods cannot be read", where=str(file), remedy="restore it from a copy"

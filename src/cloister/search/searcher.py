@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from cloister.core.errors import SettingsError
 from cloister.core.ids import ServerId
@@ -54,6 +54,9 @@ from cloister.search.word_vector_ranking import VectorModel
 from cloister.search.word_vector_table import WordVectors
 
 __all__ = ["Searcher"]
+
+
+MOST_SCORE: Final = 1e6  # of a document or a term, far beyond any model's
 
 
 class _SearchPlan(NamedTuple):
@@ -278,8 +281,15 @@ class Searcher:
 
 
 def _sound(answer: SubAnswer, server_id: ServerId) -> bool:
-    """Say whether an answer comes from the server that was asked and can be merged."""
-    return answer.server_id == server_id and all(math.isfinite(hit.score) for hit in answer.hits)
+    """Say whether an answer comes from the server that was asked and can be merged.
+
+    A number that no model gives is a lie, and would crush the scores of all others.
+    """
+    return answer.server_id == server_id and all(
+        abs(number) <= MOST_SCORE  # and no NaN
+        for hit in answer.hits
+        for number in (hit.score, *(part.weight for part in hit.parts))
+    )
 
 
 def _kth_score(answers: Sequence[SubAnswer], k: int) -> float:

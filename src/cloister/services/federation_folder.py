@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from cloister.core.errors import SettingsError
 from cloister.core.ids import AgentId
@@ -40,6 +40,7 @@ COORDINATOR: Final = "coordinator"
 ROSTER: Final = "roster.json"
 SERVICE: Final = "service.toml"
 _ROLES: Final = {BROKER: "broker", COORDINATOR: "coordinator"}
+_RESERVED: Final = frozenset({BROKER, COORDINATOR, "operator", "officer", "authority"})
 
 
 class FederationPlan(Settings):
@@ -68,6 +69,19 @@ class FederationPlan(Settings):
     hosts: dict[str, str] = Field(default_factory=dict)
     first_port: int = 8440
 
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if len(set(self.nodes)) != len(self.nodes) or _RESERVED & set(self.nodes):
+            reserved = ", ".join(sorted(_RESERVED))
+            raise ValueError(f"nodes have different names, and none of: {reserved}")
+        if self.first_port + len(self.services) > 65536:
+            raise ValueError("there are not enough ports above the first one")
+        if self.agreement.min_sites > len(self.nodes):
+            raise ValueError("a round would need more nodes than there are")
+        for node in self.nodes:
+            Place(name=node, url="")  # refuses what is no name
+        return self
+
     @property
     def services(self) -> tuple[str, ...]:
         """All services, in the order of their ports."""
@@ -75,7 +89,9 @@ class FederationPlan(Settings):
 
     def url(self, service: str) -> str:
         """Return where a service answers."""
-        return f"https://{self.host_of(service)}:{self.first_port + self.services.index(service)}"
+        host = self.host_of(service)
+        host = f"[{host}]" if ":" in host else host
+        return f"https://{host}:{self.first_port + self.services.index(service)}"
 
     def host_of(self, service: str) -> str:
         """Return where a service listens."""
@@ -228,6 +244,8 @@ def _service_file(plan: FederationPlan, service: str) -> str:
         f"port = {port}",
         'state = "state.db"',
         'files = "files"',
+        f'operators = ["{_OPERATOR.name}"]',
+        f'officers = ["{_OFFICER.name}"]',
     ]
     if role == "node":
         lines += ['home = "home"', 'signing_key = "signing.key"', 'token_key = "token.key"']

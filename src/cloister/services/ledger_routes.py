@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Annotated, Final
 
+import sqlalchemy as sa
 from fastapi import APIRouter, Query
 
 from cloister.privacy.ledger.entry import Entry
 from cloister.privacy.ledger.ledger import Ledger
+from cloister.privacy.ledger.outbox import n_pending_in
+from cloister.privacy.ledger.reading import entries_in, head_in
 from cloister.web.admission import allowed
 from cloister.web.callers import Caller, Role
 from cloister.web.messages import Message
@@ -49,14 +53,17 @@ def ledger_router(ledger: Ledger) -> APIRouter:
         caller: Annotated[Caller, allowed(Role.OFFICER, Role.OPERATOR)],
         after: Annotated[int, Query(ge=0, le=2**53)] = 0,
     ) -> LedgerPage:
-        head = ledger.head()
-        found = [one for one in ledger.entries() if one.number > after]
-        return LedgerPage(
-            entries=[_line(one) for one in found[:PAGE_LENGTH]],
-            n_entries=head.number,
-            n_pending=len(ledger.pending()),
-            head=head.hash,
-        )
+        def read(connection: sa.Connection) -> LedgerPage:
+            head = head_in(connection)
+            found = islice(entries_in(connection, after=after), PAGE_LENGTH)
+            return LedgerPage(
+                entries=[_line(one) for one in found],
+                n_entries=head.number,
+                n_pending=n_pending_in(connection),
+                head=head.hash,
+            )
+
+        return ledger.database.run(read, read_only=True)
 
     return router
 

@@ -1,16 +1,28 @@
-"""Who of those with a certificate belongs to the federation: the roster says it."""
+"""Whom a service knows: a certificate of the authority alone makes nobody a member.
+
+Services are known by the roster, operators and officers by the service's own file: who runs one
+party's service has nothing to say at another's.
+"""
 
 from __future__ import annotations
 
-from cloister.core.errors import NotFound
+from collections.abc import Callable
+
 from cloister.federate.engines.roster import FederationRoster
-from cloister.web.callers import Caller
+from cloister.services.service_file import ServiceFile
+from cloister.web.callers import Caller, Role
 
-__all__ = ["require_member"]
+__all__ = ["known_to"]
 
 
-def require_member(caller: Caller, roster: FederationRoster) -> str:
-    """Return a node's name if the roster has it; a certificate alone makes nobody a member."""
-    if all(member.name != caller.name for member in roster.members):
-        raise NotFound("nothing of this kind")
-    return caller.name
+def known_to(file: ServiceFile, roster: FederationRoster) -> Callable[[Caller], bool]:
+    """Return what says whether a caller with a certificate is known to a service."""
+    places = {Role.COORDINATOR: roster.coordinator, Role.BROKER: roster.broker}
+    names: dict[Role, frozenset[str]] = {
+        role: frozenset() if place is None else frozenset({place.name})
+        for role, place in places.items()
+    }
+    names[Role.NODE] = frozenset(roster.site_ids)
+    names[Role.OPERATOR] = frozenset(file.operators)
+    names[Role.OFFICER] = frozenset(file.officers)
+    return lambda caller: caller.name in names.get(caller.role, frozenset())

@@ -26,6 +26,7 @@ from cloister.services.coordinator.routes import coordinator_router
 from cloister.services.disk_room import has_room
 from cloister.services.figures import broker_figures, coordinator_figures, node_figures
 from cloister.services.ledger_routes import ledger_router
+from cloister.services.membership import known_to
 from cloister.services.node.node import Node, opened_node
 from cloister.services.node.routes import node_router
 from cloister.services.service_file import (
@@ -35,6 +36,7 @@ from cloister.services.service_file import (
     ServiceFile,
     read_service_file,
 )
+from cloister.services.sole_process import sole_process
 from cloister.store.database import Database
 from cloister.store.files import Files
 from cloister.web.callers import Caller
@@ -72,11 +74,13 @@ class Running(NamedTuple):
 @contextmanager
 def opened_service(file: ServiceFile) -> Iterator[FastAPI]:
     """Give the service that a file describes, with its threads at work."""
+    roster = file.opened_roster()
     with _running(file) as running:
         yield make_service(
             f"Cloister {file.kind}",
-            federation=file.opened_roster().name,
+            federation=roster.name,
             identify=running.identify,
+            known=known_to(file, roster),
             limits=file.limits,
             ready=lambda: running.ready() | {"room": has_room(file)},
             metrics=running.metrics,
@@ -93,7 +97,7 @@ def run_service(
     """Serve until the process is told to end."""
     file = read_service_file(path)
     configure_logs(file.name)
-    with opened_service(file) as service:
+    with sole_process(Path(path).absolute()), opened_service(file) as service:
         serve(
             service,
             host=file.host,
@@ -137,10 +141,10 @@ def _running(file: ServiceFile) -> Iterator[Running]:
     elif isinstance(file, BrokerFile):
         with Database.open(file.state) as database:
             tables = PublishedTables(database, Files(file.files), form=file.publishing.form)
-            router = broker_router(tables, file.opened_roster())
+            router = broker_router(tables)
             metrics = ServiceMetrics()
             broker_figures(metrics, tables)
-            yield Running([router], lambda: {"database": _answers(tables)}, metrics)
+            yield Running([router], lambda: {"database": database.answers()}, metrics)
 
 
 @contextmanager
@@ -169,14 +173,6 @@ def _looked_after(node: Node, every_s: float, sync_s: float | None) -> Iterator[
     finally:
         stop.set()
         thread.join()
-
-
-def _answers(tables: PublishedTables) -> bool:
-    try:
-        tables.held()
-    except CloisterError:
-        return False
-    return True
 
 
 def _announce(address: str) -> None:

@@ -57,6 +57,8 @@ class ServiceFile(Settings):
         Certificate, key, authority, and the list of revoked certificates.
     limits
         What is taken from callers.
+    operators, officers
+        Names of the certificates of those who run and watch this service; nobody unless given.
     """
 
     kind: str
@@ -68,6 +70,8 @@ class ServiceFile(Settings):
     files: Path
     tls: TlsFiles
     limits: ServiceLimits = ServiceLimits()
+    operators: tuple[str, ...] = ()
+    officers: tuple[str, ...] = ()
 
     def opened_roster(self) -> FederationRoster:
         """Read the federation's file."""

@@ -141,6 +141,14 @@ class Database:
 
         return migrate(self, schema)
 
+    def answers(self) -> bool:
+        """Say whether the database answers now."""
+        try:
+            self._ping()
+        except StoreError:
+            return False
+        return True
+
     def close(self) -> None:
         """Close all connections; the database cannot be used afterwards."""
         self._closed = True

@@ -124,10 +124,18 @@ class Identification:
     identify
         Turns a token into a caller or raises AccessDenied; it may take its time. Where there is
         none, tokens are refused.
+    known
+        Says of a caller with a certificate whether the service knows them; everybody whom the
+        authority named, unless given.
     """
 
-    def __init__(self, federation: str, identify: Callable[[str], Caller] | None) -> None:
-        self._federation, self._identify = federation, identify
+    def __init__(
+        self,
+        federation: str,
+        identify: Callable[[str], Caller] | None,
+        known: Callable[[Caller], bool] = lambda caller: True,
+    ) -> None:
+        self._federation, self._identify, self._known = federation, identify, known
         self._threads = CapacityLimiter(MAX_THREADS)
 
     def by_certificate(self, certificate: Mapping[str, Any]) -> Caller:
@@ -136,9 +144,12 @@ class Identification:
         if not isinstance(ends, str) or ssl.cert_time_to_seconds(ends) < time.time():
             raise NotIdentified("the certificate has expired")  # while the connection was open
         try:
-            return caller_of_certificate(certificate, self._federation)
+            caller = caller_of_certificate(certificate, self._federation)
         except AccessDenied:
             raise NotIdentified("the certificate names nobody here") from None
+        if not self._known(caller):
+            raise NotIdentified("the certificate names nobody here")
+        return caller
 
     async def by_token(self, headers: Iterable[tuple[bytes, bytes]]) -> Caller:
         """Return whom the token in the headers names."""

@@ -47,6 +47,7 @@ def make_service(
     *,
     federation: str,
     identify: Callable[[str], Caller] | None = None,
+    known: Callable[[Caller], bool] = lambda caller: True,
     limits: ServiceLimits | None = None,
     ready: Ready | None = None,
     metrics: ServiceMetrics | None = None,
@@ -63,6 +64,9 @@ def make_service(
         That callers' certificates must name.
     identify
         Turns a bearer token into a caller, or raises AccessDenied; called in a thread.
+    known
+        Says of a caller with a certificate whether the service knows them: others are as if they
+        had none. Everybody whom the authority named, unless given.
     limits
         What is taken from callers.
     ready
@@ -96,10 +100,10 @@ def make_service(
     service.router.routes[:] = [route for router in (own, *routers) for route in router.routes]
     rules = route_rules(service.router.routes, open_paths=_OPEN, local_paths=_LOCAL)
     service.openapi = cache(lambda: describe(service, rules))  # type: ignore[method-assign]
-    known = GuardSettings(
-        rules, Identification(federation, identify), limits or ServiceLimits(), metrics
+    guarded = GuardSettings(
+        rules, Identification(federation, identify, known), limits or ServiceLimits(), metrics
     )
-    service.add_middleware(Guard, settings=known)
+    service.add_middleware(Guard, settings=guarded)
     return service
 
 

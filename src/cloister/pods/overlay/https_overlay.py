@@ -6,8 +6,10 @@ the user and a proof for this node and this question (`tokens`, `proofs`), and i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -25,11 +27,27 @@ __all__ = ["ASK_PATH", "HttpsNode", "HttpsOverlay"]
 
 ASK_PATH: Final = "/v1/ask"
 TIMEOUT_S: Final = 5.0
-N_THREADS: Final = 16
+N_THREADS: Final = 8  # for each node
+AWAY_S: Final = 5.0  # for which a node that was silent is not asked
+
+
+class _Way:
+    """The way to one node: threads of its own, so that a slow node holds up nobody else's."""
+
+    def __init__(self, client: PeerClient, n_threads: int) -> None:
+        self.client = client
+        self.pool = ThreadPoolExecutor(n_threads, thread_name_prefix="https-overlay")
+        self.away_until = -math.inf
+
+    def close(self) -> None:
+        self.pool.shutdown(wait=False, cancel_futures=True)
+        self.client.close()
 
 
 class HttpsOverlay:
     """Reaches nodes by their addresses, for any user; close it, or use it in a ``with``.
+
+    A node that did not answer in time is left alone for some seconds, and missing meanwhile.
 
     Parameters
     ----------
@@ -37,6 +55,10 @@ class HttpsOverlay:
         Clients that check which node answers, by server.
     timeout_s
         How long a single call of a node may take.
+    n_threads
+        Calls of one node at a time; others wait, and may be too late.
+    clock
+        Seconds that never go back.
     """
 
     def __init__(
@@ -45,14 +67,15 @@ class HttpsOverlay:
         *,
         timeout_s: float = TIMEOUT_S,
         n_threads: int = N_THREADS,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._nodes = dict(nodes)
+        self._ways = {name: _Way(client, n_threads) for name, client in sorted(nodes.items())}
         self._timeout_s = timeout_s
-        self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="https-overlay")
+        self._clock = clock
 
     def nodes(self, credential: Credential) -> list[HttpsNode]:
         """Return all nodes as the holder of a credential reaches them."""
-        return [HttpsNode(self, credential, name) for name in sorted(self._nodes)]
+        return [HttpsNode(self, credential, name) for name in self._ways]
 
     def gather(
         self, nodes: Sequence[CarriedNode], request: NodeRequest, timeout_s: float
@@ -61,14 +84,18 @@ class HttpsOverlay:
         mine = [node for node in nodes if isinstance(node, HttpsNode)]
         if len(mine) != len(nodes):
             raise SettingsError("a node of another carrier", where="HttpsOverlay")
-        question = encode_question(Question(request))
-        futures = {
-            node.server_id: self._pool.submit(self._asked, node, request, question, timeout_s)
+        question, now = encode_question(Question(request)), self._clock()
+        futures: dict[ServerId, Future[Any]] = {
+            node.server_id: self._ways[node.server_id].pool.submit(
+                self._asked, node, request, question, timeout_s
+            )
             for node in mine
+            if self._ways[node.server_id].away_until <= now
         }
         done, late = wait(futures.values(), timeout_s)
-        for future in late:
-            future.cancel()
+        for name, future in futures.items():
+            if future in late and not future.cancel():  # it was asked, and is silent
+                self._ways[name].away_until = self._clock() + AWAY_S
         return {
             name: future.result()
             for name, future in futures.items()
@@ -88,9 +115,8 @@ class HttpsOverlay:
 
     def close(self) -> None:
         """Let go of all connections."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        for node in self._nodes.values():
-            node.close()
+        for way in self._ways.values():
+            way.close()
 
     def __enter__(self) -> Self:
         return self
@@ -106,12 +132,10 @@ class HttpsOverlay:
     def _asked(
         self, node: HttpsNode, request: NodeRequest, question: bytes, timeout_s: float
     ) -> Any:
-        credential = node.credential
+        credential, client = node.credential, self._ways[node.server_id].client
         proof = credential.prove(node.server_id, signed_content(b"", question))
         ask = AskFrame(credential.token, proof.text, b"", question)
-        content = self._nodes[node.server_id].post_bytes(
-            ASK_PATH, ask.to_bytes(), timeout_s=timeout_s
-        )
+        content = client.post_bytes(ASK_PATH, ask.to_bytes(), timeout_s=timeout_s)
         reply = ReplyFrame.from_bytes(content, proof.nonce)
         if reply.kind is not ReplyKind.ANSWER:
             raise NotFound("no answer", where=node.server_id)

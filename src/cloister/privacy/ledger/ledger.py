@@ -197,6 +197,15 @@ class Ledger:
         label = checked_label(party_id, recipient, purpose)
         return self._record(release, payload, label, None, connection)
 
+    def check(self, release: Release, *, party_id: str) -> None:
+        """Raise `BudgetExceeded` if a release would be refused now; nothing is written.
+
+        Another release in between may still use up what is left.
+        """
+        read = partial(account_in, party_id=checked_name(party_id), simulated=release.simulated)
+        seen = self.database.run(read, read_only=True)
+        refuse_or_pass(seen, release, require_limit=self.require_limit)
+
     def _record(
         self,
         release: Release,

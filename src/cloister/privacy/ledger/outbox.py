@@ -13,7 +13,14 @@ from cloister.privacy.ledger.entry import Entry
 from cloister.privacy.ledger.reading import ENTRY_COLUMNS
 from cloister.privacy.ledger.tables import DELIVERIES, ENTRIES, OUTBOX
 
-__all__ = ["checked_payload", "note_delivery", "payload_in", "pending_in", "put_pending"]
+__all__ = [
+    "checked_payload",
+    "n_pending_in",
+    "note_delivery",
+    "payload_in",
+    "pending_in",
+    "put_pending",
+]
 
 MAX_PAYLOAD_BYTES: Final = 1 << 28  # both databases hold a value of this size with room to spare
 _PUT: Final = OUTBOX.insert()
@@ -48,6 +55,11 @@ def pending_in(
     if recipient is not None:
         query = query.where(ENTRIES.c.recipient == recipient)
     return [Entry(*row) for row in connection.execute(query.order_by(ENTRIES.c.number))]
+
+
+def n_pending_in(connection: sa.Connection) -> int:
+    """Return how much waits."""
+    return int(connection.scalar(sa.select(sa.func.count()).select_from(OUTBOX)) or 0)
 
 
 def payload_in(connection: sa.Connection, number: int) -> bytes:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
-from cloister.core.errors import CloisterError, DataError, NotFound
+from cloister.core.errors import DataError, NotFound
 from cloister.federate.database_update_store import DatabaseUpdateStore
 from cloister.federate.engines.federation import SiteFederation, SiteRound
 from cloister.federate.engines.https_engine import HttpsEngine
@@ -27,9 +27,9 @@ from cloister.services.coordinator.messages import (
     TrialPast,
 )
 from cloister.services.coordinator.round_keeper import RoundKeeper
+from cloister.services.coordinator.schedule_state import ScheduleState
 from cloister.services.coordinator.trial_keeper import TrialKeeper
 from cloister.services.first_ranker import first_ranker
-from cloister.services.membership import require_member
 from cloister.services.service_file import CoordinatorServiceFile
 from cloister.store.database import Database
 from cloister.web.callers import Caller, Role
@@ -39,6 +39,7 @@ from cloister.web.logs import log_event
 __all__ = ["Coordinator", "opened_coordinator"]
 
 LOOK_EVERY_S: Final = 0.5
+MOST_FAILURES: Final = 3  # in a row, where each attempt may cost privacy
 
 
 class Coordinator:
@@ -68,9 +69,14 @@ class Coordinator:
         )
         self.ledger = self.federation.ledger
         trials = Trials(database, RankerFiles(file.files), first, test=file.trials)
-        self.trials = TrialKeeper(trials, file.schedule, n_nodes=len(roster.members))
+        state = ScheduleState(database, roster.agreement.name)
+        self.trials = TrialKeeper(trials, file.schedule, state, n_nodes=len(roster.members))
         self.rounds = RoundKeeper(
-            self.federation, every_s=file.schedule.round_every_s, after=self._after_round
+            self.federation,
+            state,
+            every_s=file.schedule.round_every_s,
+            after=self._after_round,
+            most_failures=None if roster.agreement.privacy is None else MOST_FAILURES,
         )
         self._stop = threading.Event()
         self._look = threading.Thread(target=self._look_after_trials, name="trials", daemon=True)
@@ -90,7 +96,11 @@ class Coordinator:
     def serving(self) -> ServingAnswer:
         """Return what nodes rank with."""
         trials = self.trials.trials
-        return ServingAnswer(serving=trials.serving().serving, trial=_told(trials.trial()))
+        state = trials.serving()
+        trial = trials.trial(state.trial) if state.trial else None
+        if trial is not None and not trial.under_way:  # decided since the state was read
+            trial = None
+        return ServingAnswer(serving=state.serving, trial=_told(trial))
 
     def ranker(self, digest: str) -> bytes:
         """Return the bytes of a ranker that serves, served, or is or was on trial."""
@@ -101,10 +111,10 @@ class Coordinator:
 
     def take_votes(self, caller: Caller, trial_id: str, content: bytes) -> None:
         """Count a node's votes once."""
-        node, votes = require_member(caller, self.roster), NodeVotes.from_bytes(content)
+        votes = NodeVotes.from_bytes(content)
         if votes.trial != trial_id:
             raise DataError("votes of another trial", where="votes")
-        self.trials.trials.record_votes(node, votes)
+        self.trials.trials.record_votes(caller.name, votes)
 
     def try_newest(self, share: float) -> TrialAnswer | None:
         """Open a trial of the newest ranker."""
@@ -144,10 +154,7 @@ class Coordinator:
 
     def ready(self) -> dict[str, bool]:
         """Say of what the coordinator needs whether it is there."""
-        try:
-            return {"database": self.federation.n_rounds >= 0}
-        except CloisterError:
-            return {"database": False}
+        return {"database": self.ledger.database.answers()}
 
     def _past_trials(self) -> list[TrialPast]:
         trials = self.trials.trials
@@ -163,7 +170,7 @@ class Coordinator:
         while not self._stop.wait(LOOK_EVERY_S):
             try:
                 self.trials.look()
-            except CloisterError as error:
+            except Exception as error:  # whatever it is, the next look may pass
                 log_event("trial_waits", level=logging.WARNING, error=type(error).__name__)
 
 
@@ -204,6 +211,7 @@ def _told(trial: Trial | None) -> TrialAnswer | None:
         trial_id=trial.trial_id,
         candidate=trial.candidate,
         share=trial.share,
+        epsilon=trial.epsilon,
         state="open" if trial.state == "open" else "voting",
     )
 

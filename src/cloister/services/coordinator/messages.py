@@ -31,6 +31,7 @@ class TrialAnswer(Message):
     trial_id: str
     candidate: Digest
     share: float = Field(ge=0, le=1)
+    epsilon: float = Field(gt=0)  # of the noise on votes; a node with another gives none
     state: Literal["open", "voting"]
 
 

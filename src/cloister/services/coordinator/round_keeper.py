@@ -14,7 +14,9 @@ from typing import Final
 
 from cloister.core.errors import BudgetExceeded, CloisterError, Conflict
 from cloister.federate.engines.federation import SiteFederation, SiteRound
+from cloister.federate.engines.site_call import SiteId
 from cloister.privacy.secure_aggregation.errors import AggregationFailed
+from cloister.services.coordinator.schedule_state import ScheduleState
 from cloister.web.logs import log_event
 
 __all__ = ["RoundKeeper"]
@@ -32,8 +34,13 @@ class RoundKeeper:
         The training.
     every_s
         Seconds from one round to the next; None for rounds on request alone.
+    state
+        Remembers whether the schedule is paused.
     after
         Called after each round, from the thread that ran it.
+    most_failures
+        After so many rounds that failed one after the other the schedule is paused; never unless
+        given. Where sites release something in each attempt, going on would spend it for nothing.
     clock
         Seconds that never go back.
     """
@@ -41,19 +48,24 @@ class RoundKeeper:
     def __init__(
         self,
         federation: SiteFederation,
+        state: ScheduleState,
         *,
         every_s: float | None,
         after: Callable[[SiteRound], None] = lambda done: None,
+        most_failures: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._federation = federation
+        self._state = state
         self._every_s = every_s
         self._after = after
+        self._most_failures = most_failures
+        self._n_in_a_row = 0
         self._clock = clock
         self._one_at_a_time = threading.Lock()
         self._stop = threading.Event()
         self._wake = threading.Event()
-        self._paused = False
+        self._paused = state.paused
         self._thread = threading.Thread(target=self._run, name="rounds", daemon=True)
         self.last: SiteRound | None = None
         self.last_error = ""
@@ -70,7 +82,9 @@ class RoundKeeper:
 
     def pause(self, paused: bool) -> None:
         """Stop the schedule, or let it go on; a round under way is finished."""
+        self._state.put(paused=paused)
         self._paused = paused
+        self._n_in_a_row = 0
         self._wake.set()
 
     def run_round(self) -> SiteRound:
@@ -80,14 +94,13 @@ class RoundKeeper:
         try:
             done = self._federation.step()
         except CloisterError as error:
-            self.n_failed += 1
-            self.last_error = type(error).__name__
+            self._failed(error)
             if isinstance(error, AggregationFailed):
                 raise Conflict(error.what, where=error.where, remedy=error.remedy) from None
             raise
         finally:
             self._one_at_a_time.release()
-        self.last, self.last_error = done, ""
+        self.last, self.last_error, self._n_in_a_row = done, "", 0
         log_event(
             "round",
             round=done.round_number,
@@ -96,8 +109,22 @@ class RoundKeeper:
             faults=len(done.faults),
             n_interactions=done.n_interactions,
         )
-        self._after(done)
+        try:
+            self._after(done)
+        except Exception as error:  # the round is done, whatever comes after it
+            log_event("after_round_failed", level=logging.ERROR, error=type(error).__name__)
         return done
+
+    def _failed(self, error: CloisterError) -> None:
+        self.n_failed += 1
+        self._n_in_a_row += 1
+        faults: dict[SiteId, str] = getattr(error, "faults", {})
+        told = "; ".join(f"{site}: {fault}" for site, fault in sorted(faults.items()))
+        self.last_error = f"{type(error).__name__} ({told})" if told else type(error).__name__
+        if self._most_failures is not None and self._n_in_a_row >= self._most_failures:
+            log_event("paused_after_failures", level=logging.ERROR, n=self._n_in_a_row)
+            self._state.put(paused=True)
+            self._paused = True
 
     def close(self) -> None:
         """Begin no further round, and wait for the one under way."""
@@ -121,7 +148,7 @@ class RoundKeeper:
                 wait_s = max(0.0, self._every_s - (self._clock() - began))
             except BudgetExceeded as error:
                 log_event("no_further_round", level=logging.WARNING, error=type(error).__name__)
-                self._paused = True
+                self._paused = True  # and again after a restart, by the same error
             except Exception as error:  # whatever it is, the next round may pass
                 log_event("round_failed", level=logging.WARNING, error=type(error).__name__)
                 wait_s = min(failed_wait_s, LONGEST_WAIT_S)

@@ -28,7 +28,6 @@ from cloister.services.coordinator.messages import (
     ServingAnswer,
     TrialRequest,
 )
-from cloister.services.membership import require_member
 from cloister.web.admission import allowed
 from cloister.web.callers import Caller, Role
 from cloister.web.messages import BinaryAnswer, BinaryBody, binary_answer, binary_body
@@ -52,18 +51,12 @@ def coordinator_router(coordinator: Coordinator) -> APIRouter:
 
 
 def _add_node_routes(router: APIRouter, coordinator: Coordinator) -> None:
-    def require(caller: Caller) -> None:
-        if caller.role is Role.NODE:
-            require_member(caller, coordinator.roster)
-
     @router.get("/serving")
     def serving(caller: FromReader) -> ServingAnswer:
-        require(caller)
         return coordinator.serving()
 
     @router.get("/rankers/{digest}", **binary_answer("a ranker as safetensors"))
     def ranker(digest: Digest, caller: FromReader) -> BinaryAnswer:
-        require(caller)
         return BinaryAnswer(coordinator.ranker(digest))
 
     @router.post("/trials/{trial_id}/votes", status_code=204, **binary_body("noisy votes"))

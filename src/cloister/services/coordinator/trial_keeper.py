@@ -13,6 +13,7 @@ from cloister.core.errors import Conflict
 from cloister.federate.online.trial_records import Trial
 from cloister.federate.online.trials import Trials
 from cloister.rank.ranker import Ranker
+from cloister.services.coordinator.schedule_state import ScheduleState
 from cloister.services.service_file import ScheduleSettings
 from cloister.web.logs import log_event
 
@@ -28,6 +29,8 @@ class TrialKeeper:
         The trials.
     schedule
         When.
+    state
+        Remembers after how many rounds a ranker was tried last.
     n_nodes
         Nodes of the federation: when all have voted, a trial is decided at once.
     clock
@@ -38,20 +41,25 @@ class TrialKeeper:
         self,
         trials: Trials,
         schedule: ScheduleSettings,
+        state: ScheduleState,
         *,
         n_nodes: int,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.trials = trials
         self._schedule = schedule
+        self._state = state
         self._n_nodes = n_nodes
         self._clock = clock
 
     def after_round(self, n_rounds: int, newest: Callable[[], Ranker]) -> Trial | None:
         """Try the newest ranker if that is due and nothing is on trial; return the new trial."""
         every = self._schedule.trial_every
-        if every is None or n_rounds % every or self.trials.trial() is not None:
+        if every is None or self.trials.trial() is not None:
             return None
+        if n_rounds - self._state.last_tried < every:
+            return None
+        self._state.put(last_tried=n_rounds)
         try:
             return self.open(newest())
         except Conflict as error:  # it serves already, or was rolled back

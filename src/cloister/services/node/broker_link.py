@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from cloister.core.errors import DataError
 from cloister.core.ids import ServerId
 from cloister.services.broker.messages import Chosen, SelectionRequest
-from cloister.web.client import PeerClient
+from cloister.web.client import PeerClient, PeerUnreachable
 
 __all__ = ["BrokerLink"]
+
+AWAY_S: Final = 5.0  # for which a broker that did not answer is not asked
 
 
 class BrokerLink:
@@ -19,10 +24,23 @@ class BrokerLink:
     ----------
     client
         Checks that it is the broker who answers.
+    timeout_s
+        How long a choice may take: a user waits for it.
+    clock
+        Seconds that never go back.
     """
 
-    def __init__(self, client: PeerClient) -> None:
+    def __init__(
+        self,
+        client: PeerClient,
+        *,
+        timeout_s: float = 1.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._client = client
+        self._timeout_s = timeout_s
+        self._clock = clock
+        self._away_until = -math.inf
 
     def publish(self, content: bytes) -> None:
         """Send the node's tables; the same again change nothing."""
@@ -31,10 +49,17 @@ class BrokerLink:
     def chosen(self, terms: Sequence[str], n_nodes: int) -> list[ServerId]:
         """Return the most promising nodes for a query's terms, best first.
 
-        The broker learns the terms, not who searches.
+        The broker learns the terms, not who searches. One that did not answer is left alone for
+        some seconds: then this raises `PeerUnreachable` at once.
         """
+        if self._clock() < self._away_until:
+            raise PeerUnreachable("the broker was away a moment ago")
         wanted = SelectionRequest(terms=list(dict.fromkeys(terms))[:64], n_nodes=n_nodes)
-        answer = self._client.post_json("/v1/selection", wanted.model_dump(mode="json"))
+        try:
+            answer = self._client.post_json("/v1/selection", wanted, timeout_s=self._timeout_s)
+        except PeerUnreachable:
+            self._away_until = self._clock() + AWAY_S
+            raise
         try:
             return [ServerId(one.name) for one in Chosen.model_validate(answer).nodes]
         except ValueError:

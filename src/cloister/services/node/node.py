@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cloister.core.errors import CloisterError, NotFound, SettingsError
+from cloister.core.errors import CloisterError, SettingsError
 from cloister.core.ids import AgentId, ServerId
 from cloister.core.rights import Reader
 from cloister.federate.engines.local_trainer import LocalTrainer
@@ -36,7 +36,6 @@ from cloister.privacy.mechanisms.secure_noise import SecureNoise
 from cloister.search.node import SubQuery
 from cloister.search.shard_node import ShardNode
 from cloister.services.first_ranker import fits_pages
-from cloister.services.membership import require_member
 from cloister.services.node.broker_link import BrokerLink
 from cloister.services.node.coordinator_link import CoordinatorLink
 from cloister.services.node.messages import NodeStatus
@@ -96,7 +95,9 @@ class Node:
         )
         self.ledger = self._site.ledger
         rankers = RankerFiles(file.files)
-        self.serving = ServingRanker(database, rankers, roster.agreement.ranker)
+        self.serving = ServingRanker(
+            database, rankers, roster.agreement.ranker, votes_epsilon=file.votes_epsilon
+        )
         self._votes = _vote_box(file, self.log, self._site)
         self._publisher = self._made_publisher(Files(file.files))
         self._own = InProcessOverlay([self._server], timeout_s=file.search.timeout_s)
@@ -105,17 +106,13 @@ class Node:
 
     def answer_peer(self, caller: Caller, content: bytes) -> bytes:
         """Answer another node, which asks for one of its own users."""
-        peer = require_member(caller, self._roster)
         ask = AskFrame.from_bytes(content)
-        if not self._peers.verify(ask.token).reader.agent_id.startswith(f"{peer}:"):
+        if not self._peers.verify(ask.token).reader.agent_id.startswith(f"{caller.name}:"):
             raise refused()
         return self._server.reply(ask, self._proofs).to_bytes()
 
-    def take_part(self, caller: Caller, content: bytes) -> bytes:
+    def take_part(self, content: bytes) -> bytes:
         """Answer the coordinator's call of a round."""
-        coordinator = self._roster.coordinator
-        if coordinator is None or coordinator.name != caller.name:
-            raise NotFound("nothing of this kind")
         return self._site.answer(content)
 
     def publish(self) -> str:
@@ -168,10 +165,7 @@ class Node:
 
     def ready(self) -> dict[str, bool]:
         """Say of what the node needs whether it is there."""
-        return {
-            "database": _answers(self.log),
-            "index": self._registry.shard(self.name) is not None,
-        }
+        return {"database": self.log.database.answers()}
 
     def status(self) -> NodeStatus:
         """Return how the node stands."""
@@ -288,11 +282,3 @@ def _links(file: NodeFile, roster: FederationRoster) -> Links:
         None if broker is None else BrokerLink(client(broker.url, Role.BROKER, broker.name)),
         HttpsOverlay(others, timeout_s=file.search.timeout_s) if others else None,
     )
-
-
-def _answers(log: ClickLog) -> bool:
-    try:
-        log.state()
-    except CloisterError:
-        return False
-    return True

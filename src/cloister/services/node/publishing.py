@@ -7,6 +7,7 @@ release. New tables are made when an operator asks for them, since each version 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -66,6 +67,7 @@ class Publisher:
         self._ledger = ledger
         self._files = files
         self._settings = settings
+        self._one_at_a_time = threading.Lock()  # a version must not overtake another
         ledger.database.migrate(KeyedState.schema)
 
     def state(self) -> dict[str, Any]:
@@ -75,6 +77,10 @@ class Publisher:
 
     def make(self) -> str:
         """Make new tables and record them, or raise `BudgetExceeded`; return their digest."""
+        with self._one_at_a_time:
+            return self._made()
+
+    def _made(self) -> str:
         contents = contents_of(self._shard.snapshot(), self._name)
         label = Label(self._name, BROKER, "published statistics")
         if self._settings.form == "noisy":
@@ -90,6 +96,10 @@ class Publisher:
 
     def send(self, broker: BrokerLink) -> bool:
         """Send what waits, if anything does; return whether it did."""
+        with self._one_at_a_time:
+            return self._sent(broker)
+
+    def _sent(self, broker: BrokerLink) -> bool:
         waiting = self.state()
         if not waiting or waiting["arrived"]:
             return False

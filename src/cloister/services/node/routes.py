@@ -16,12 +16,13 @@ GET     ``/v1/ledger``                  what left the node                   ope
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Path
 
 from cloister.core.ids import AgentId, GroupId
 from cloister.core.rights import Reader
+from cloister.services.node.at_once import AtOnce
 from cloister.services.node.messages import (
     ClickRequest,
     KeptOfUser,
@@ -39,6 +40,9 @@ from cloister.web.callers import Caller, Role
 from cloister.web.messages import BinaryAnswer, BinaryBody, binary_answer, binary_body
 
 __all__ = ["node_router"]
+
+MOST_SEARCHES: Final = 16  # at a time; each may wait for other nodes
+MOST_WAITING: Final = 64  # more are told to come later
 
 FromUser = Annotated[Caller, allowed(Role.USER)]
 FromNode = Annotated[Caller, allowed(Role.NODE)]
@@ -58,9 +62,15 @@ def node_router(node: Node) -> APIRouter:
 
 
 def _add_user_routes(router: APIRouter, node: Node) -> None:
+    searches = AtOnce(MOST_SEARCHES, MOST_WAITING)
+
     @router.post("/search")
-    def search(wanted: SearchRequest, caller: FromUser) -> SearchAnswer:
-        found = node.search.search(_reader(caller), wanted.query, with_explanations=wanted.explain)
+    async def search(wanted: SearchRequest, caller: FromUser) -> SearchAnswer:
+        found = await searches.run(
+            lambda: node.search.search(
+                _reader(caller), wanted.query, with_explanations=wanted.explain
+            )
+        )
         return _told(found)
 
     @router.post("/pages/{page_id}/clicks", status_code=204)
@@ -83,7 +93,7 @@ def _add_peer_routes(router: APIRouter, node: Node) -> None:
 
     @router.post("/round", **binary_body("a call of a round"), **binary_answer("the reply"))
     def take_part(content: BinaryBody, caller: FromCoordinator) -> BinaryAnswer:
-        return BinaryAnswer(node.take_part(caller, content))
+        return BinaryAnswer(node.take_part(content))
 
 
 def _add_office_routes(router: APIRouter, node: Node) -> None:

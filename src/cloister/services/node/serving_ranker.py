@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import Final
 
-from cloister.core.errors import DataError
+from cloister.core.errors import CloisterError, DataError
 from cloister.federate.online.page_drawing import ServedRanker, TriedRanker
 from cloister.federate.online.ranker_files import RankerFiles
 from cloister.rank.ranker import Ranker, RankerSettings
@@ -14,6 +15,7 @@ from cloister.services.first_ranker import first_ranker
 from cloister.services.node.coordinator_link import CoordinatorLink
 from cloister.store.database import Database
 from cloister.store.keyed_state import KeyedState
+from cloister.web.logs import log_event
 
 __all__ = ["ServingRanker"]
 
@@ -30,9 +32,19 @@ class ServingRanker:
         Keep the last choice and its rankers, so that a node can start without the coordinator.
     settings
         What a ranker must be made of.
+    votes_epsilon
+        What the node's votes may cost: in a trial with another epsilon it takes no part.
     """
 
-    def __init__(self, database: Database, files: RankerFiles, settings: RankerSettings) -> None:
+    def __init__(
+        self,
+        database: Database,
+        files: RankerFiles,
+        settings: RankerSettings,
+        *,
+        votes_epsilon: float,
+    ) -> None:
+        self._votes_epsilon = votes_epsilon
         self._database = database
         self._files = files
         self._settings = settings
@@ -43,7 +55,10 @@ class ServingRanker:
         known = database.run(lambda c: _STATE.get(c, _KEY), read_only=True)
         self._told: ServingAnswer | None = None
         if known is not None:
-            self._take(ServingAnswer.model_validate(known.value))
+            try:
+                self._take(ServingAnswer.model_validate(known.value))
+            except (CloisterError, ValueError):  # a file is gone: the coordinator has it
+                log_event("serving_first_ranker", level=logging.WARNING)
 
     @property
     def now(self) -> ServedRanker:
@@ -53,9 +68,9 @@ class ServingRanker:
 
     @property
     def trial(self) -> TrialAnswer | None:
-        """The trial under way, as the coordinator told it last."""
+        """The trial under way in which the node takes part, as the coordinator told it last."""
         with self._lock:
-            return None if self._told is None else self._told.trial
+            return None if self._told is None else self._joined(self._told)
 
     def refresh(self, coordinator: CoordinatorLink) -> bool:
         """Ask what to serve; fetch rankers that are new. Return whether anything changed."""
@@ -73,12 +88,18 @@ class ServingRanker:
 
     def _take(self, told: ServingAnswer) -> None:
         trial = None
-        if told.trial is not None and told.trial.state == "open":
-            ranker = self._read(told.trial.candidate)
-            trial = TriedRanker(told.trial.trial_id, ranker, told.trial.share)
+        joined = self._joined(told)
+        if joined is not None and joined.state == "open":
+            ranker = self._read(joined.candidate)
+            trial = TriedRanker(joined.trial_id, ranker, joined.share)
         now = ServedRanker(told.serving, self._read(told.serving), trial)
         with self._lock:
             self._told, self._now = told, now
+
+    def _joined(self, told: ServingAnswer) -> TrialAnswer | None:
+        """Return the trial if the node's votes cost what the trial's do."""
+        trial = told.trial
+        return trial if trial is not None and trial.epsilon == self._votes_epsilon else None
 
     def _read(self, digest: str) -> Ranker:
         ranker = self._files.read(digest)

@@ -20,7 +20,7 @@ from cloister.federate.online.click_log import ClickLog
 from cloister.federate.online.page_drawing import ServedRanker, page_for
 from cloister.index.analysis import TextAnalysis
 from cloister.pods.overlay.fan_out import ask_within
-from cloister.pods.overlay.https_overlay import HttpsOverlay
+from cloister.pods.overlay.https_overlay import HttpsNode, HttpsOverlay
 from cloister.pods.overlay.in_process import InProcessOverlay
 from cloister.pods.overlay.proofs import Credential
 from cloister.search.explanation import explain
@@ -136,20 +136,37 @@ class UserSearch:
         if self._reach.others is None:
             return own
         others = self._reach.others.nodes(self._reach.credential_of(reader))
-        chosen = self._chosen(query)
-        return own + [node for node in others if chosen is None or node.server_id in chosen]
+        n_servers = self._settings.n_servers
+        if n_servers is None or n_servers >= len(others):
+            return own + list(others)
+        return own + list[SearchNode](self._best(query, others, n_servers))
 
-    def _chosen(self, query: str) -> frozenset[ServerId] | None:
-        """Return the nodes that the broker chooses; None for all, also where it is away."""
-        n_servers, broker = self._settings.n_servers, self._reach.broker
-        terms = self._analysis.terms(query)
-        if n_servers is None or broker is None or not terms:
-            return None
+    def _best(self, query: str, others: list[HttpsNode], n_servers: int) -> list[HttpsNode]:
+        """Return so many nodes: those that the broker chose, and by chance where it chose fewer.
+
+        A term may be rare, or below what noise and thresholds show: that a node published nothing
+        of it does not say that it has nothing. Where the broker is away or knows nothing, all are
+        asked.
+        """
+        ranked = self._chosen(query, n_servers)
+        if not ranked:
+            return others
+        rest = [node for node in others if node.server_id not in ranked]
+        self._rng().shuffle(rest)
+        known = [node for name in ranked for node in others if node.server_id == name]
+        return [*known, *rest][:n_servers]
+
+    def _chosen(self, query: str, n_servers: int) -> list[ServerId]:
+        """Return the nodes that the broker chooses beside this one, best first."""
+        broker, terms = self._reach.broker, self._analysis.terms(query)
+        if broker is None or not terms:
+            return []
         try:
-            return frozenset(broker.chosen(terms, n_servers))
+            found = broker.chosen(terms, n_servers + 1)
         except CloisterError as error:
             log_event("broker_away", level=logging.WARNING, error=type(error).__name__)
-            return None
+            return []
+        return [name for name in found if name != self._reach.home]
 
 
 def _explained(one: Merged) -> tuple[str, ...]:
