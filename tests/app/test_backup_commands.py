@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import stat
 import threading
@@ -110,6 +111,9 @@ def test_a_restored_ledger_lets_nothing_pass_until_a_limit_is_set(
     _done(call("backup", state, "--out", str(out), "--files", str(tmp_path / "files")))
     outcome = _done(call(*_restoring(out, tmp_path)))
     assert "Nothing may pass" in outcome.out
+    said = next(line for line in outcome.out.splitlines() if "cloister ledger limit" in line)
+    command = shlex.split(said[said.index("cloister ledger limit") :])
+    assert command[-2:] == ["--ledger", str(tmp_path / "new.db")]
     with Ledger.open(tmp_path / "new.db") as ledger, Ledger.open(state) as lost:
         *before, note = ledger.entries()
         assert before == lost.entries()

@@ -608,6 +608,16 @@ def test_names_that_no_backup_has_are_refused(tmp_path: Path, small: Path, name:
         pass
 
 
+@pytest.mark.parametrize("size", [-1, -5, -512, -(10**15)])
+def test_a_size_below_nothing_is_refused(tmp_path: Path, small: Path, size: int) -> None:
+    told = tarfile.TarInfo("home/000000")
+    told.size, told.mode = size, 0o600
+    head = told.tobuf(tarfile.GNU_FORMAT, "ascii", "strict")
+    (tmp_path / "bad").write_bytes(head + small.read_bytes())
+    with pytest.raises(Damaged, match="no backup has"), opened_backup(tmp_path / "bad"):
+        pass
+
+
 def test_a_size_that_is_not_there_is_refused_without_asking_for_memory(
     tmp_path: Path, small: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +20,7 @@ Result = dict[str, Any]
 _LOST: Final = {
     "hold": "Releases that it does not know may have been made since. Nothing may pass until you "
     "know of them: the limit of every party is 0 now.\nSet each anew, less what was spent since: "
-    "cloister ledger limit PARTY --epsilon E",
+    "cloister ledger limit PARTY --epsilon E --ledger {ledger}",
     "charge": "Each party was charged what you said its releases after the backup cost.",
     "none": "Recorded: somebody vouches that nothing was released after the backup.",
 }
@@ -65,7 +66,7 @@ def show_restored(result: Result) -> None:
     if result["added_entries"]:
         typer.echo(f"Added from the export: {number(result['added_entries'])} ledger entries.")
     if "restored_head" in result:
-        typer.echo(_LOST[result["lost"]])
+        typer.echo(_LOST[result["lost"]].format(ledger=shlex.quote(result["state"])))
         typer.echo(f"The ledger is whole; its head is {_head(result['restored_head'])}.")
     if result["home_files"] and "home" not in result["left_out"]:
         typer.echo(

@@ -177,7 +177,8 @@ class ArchiveReader:
             return None
         try:
             told = tarfile.TarInfo.frombuf(content, "ascii", "strict")
-            same = _NAME.fullmatch(told.name) and _head(told.name, told.size) == content
+            right = _NAME.fullmatch(told.name) is not None and told.size >= 0
+            same = right and _head(told.name, told.size) == content
         except (tarfile.HeaderError, ValueError):
             same = False
         if not same:
