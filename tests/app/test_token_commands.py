@@ -63,6 +63,12 @@ def test_for_people_the_token_is_all_that_is_printed(home: Home) -> None:
     assert "for whoever has it" in outcome.err
 
 
+def test_a_token_for_longer_than_nodes_take_is_told_so(home: Home) -> None:
+    assert "60 minutes" not in call("issue", "ann", *home.who, "--minutes", 60).err
+    said = call("issue", "ann", *home.who, "--minutes", 61)
+    assert (said.code, "max_lifetime_s" in said.err, "60 minutes" in said.err) == (0, True, True)
+
+
 def test_a_token_in_a_file_is_for_its_owner_and_not_printed(home: Home, tmp_path: Path) -> None:
     path = tmp_path / "ann.token"
     outcome = call("issue", "ann", *home.who, "--out", path, "--json")

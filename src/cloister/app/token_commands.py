@@ -38,6 +38,11 @@ def _show_token(result: Result) -> None:
         typer.echo(result["token"])
     until = f"{result['agent']}, until {result['ends']}"
     say(f"{until}, {'bound to a key' if result['bound'] else 'for whoever has it'}")
+    if result["taken_minutes"] < result["minutes"]:
+        say(
+            f"Nodes take tokens of {result['taken_minutes']:g} minutes at most, unless "
+            "users.max_lifetime_s in their settings says more."
+        )
 
 
 def _show_content(result: Result) -> None:
@@ -77,7 +82,10 @@ def issue(
         list[str] | None, typer.Option(help="A group of the node's; may be repeated.")
     ] = None,
     minutes: Annotated[
-        float, typer.Option(help="For how long it holds.", min=0.01, max=1440)
+        float,
+        typer.Option(
+            help="For how long it holds; nodes take 60 unless told otherwise.", min=0.01, max=1440
+        ),
     ] = 60.0,
     holder: Annotated[
         Path | None,
@@ -94,6 +102,7 @@ def issue(
 ) -> Result:
     """Sign a token that says who a user is. You vouch for it: nobody is asked."""
     from cloister.services.token_files import issue_user_token
+    from cloister.services.user_tokens import UserTokenSettings
 
     issued = issue_user_token(
         user,
@@ -104,6 +113,8 @@ def issue(
         lifetime_s=60.0 * minutes,
         holder_file=holder,
     )
+    usual_s = UserTokenSettings().max_lifetime_s
+    issued |= {"minutes": minutes, "taken_minutes": usual_s / 60.0}
     if out is None:
         return issued
     from cloister.privacy.private_file import write_private_file
