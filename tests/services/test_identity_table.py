@@ -42,7 +42,6 @@ class Route(NamedTuple):
     told: int
     json: Any = None
     content: bytes | None = None
-    members: bool = True  # nodes and coordinators must be in the roster
 
 
 def _roles(*names: str) -> frozenset[str]:
@@ -81,10 +80,7 @@ TABLE = [
     Route("coordinator", "POST", "/v1/decisions", _roles("operator"), 409),
     Route("coordinator", "POST", "/v1/rollbacks", _roles("operator"), 409),
     Route("coordinator", "GET", "/v1/ledger", OFFICE, 200),
-    *(
-        Route(service, "GET", "/openapi.json", EVERYBODY, 200, members=False)
-        for service in SERVICES
-    ),
+    *(Route(service, "GET", "/openapi.json", EVERYBODY, 200) for service in SERVICES),
 ]
 OPEN = ("/health", "/ready", "/metrics")  # /metrics to this machine, where all callers are here
 
@@ -94,7 +90,6 @@ class Kind(NamedTuple):
 
     role: str = ""  # that the services see; none where they see nobody
     at: Sequence[str] = SERVICES  # where that identity holds
-    member: bool = True  # is in the roster
     connects: bool = True  # the handshake succeeds
 
 
@@ -109,8 +104,9 @@ KINDS = {
     "officer by token": Kind("officer", ["clinic-a"]),
     "node certificate": Kind("node"),
     "node certificate and user token": Kind("node"),
-    "certificate of a node that is not in the roster": Kind("node", member=False),
-    "certificate of a coordinator that is not in the roster": Kind("coordinator", member=False),
+    "certificate of a node that is not in the roster": Kind(),
+    "certificate of a coordinator that is not in the roster": Kind(),
+    "certificate of an operator of another party": Kind(),
     "revoked certificate": Kind(connects=False),
     "expired certificate": Kind(connects=False),
     "certificate of another authority": Kind(connects=False),
@@ -138,6 +134,9 @@ class Callers:
             ),
             "certificate of a coordinator that is not in the roster": own.issue(
                 "coordinator", "second", folder=folder
+            ),
+            "certificate of an operator of another party": own.issue(
+                "operator", "other-operator", folder=folder
             ),
             "revoked certificate": own.issue("node", "clinic-r", folder=folder),
             "expired certificate": past.issue("node", "clinic-b", folder=late),
@@ -240,7 +239,7 @@ def _refused_with(kind: Kind, route: Route) -> int | None:
     """Return the table's word: None where the caller may, else the status of the refusal."""
     if not kind.role or route.service not in kind.at:
         return 401
-    if kind.role not in route.roles or (route.members and not kind.member):
+    if kind.role not in route.roles:
         return 404
     return None
 
