@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from app.outcome import Outcome
 from app.typer_call import run_app
 from cloister.app.certs_commands import app
+from cloister.privacy.certificates.authority import Authority
 from cloister.privacy.private_file import write_private_file
 
 
@@ -139,3 +141,68 @@ def test_people_are_told_what_to_give_to_whom(ca: Path, tmp_path: Path) -> None:
     other = call("init", "--authority", tmp_path / "other", "--federation", "firms")
     assert "give to everybody" in other.out
     assert "can be everybody" in other.err
+
+
+@pytest.mark.parametrize("target", ["ca/authority.key", "ca/issued.json", "ca/authority.pem",
+                                    "a/node-a.key", "a/both.pem", "a"])  # fmt: skip
+def test_only_a_certificate_of_a_service_is_ever_replaced(
+    target: str, ca: Path, tmp_path: Path
+) -> None:
+    home = tmp_path / "a"
+    made = done("issue", "node/a", "--authority", ca, "--out", home)
+    both = Path(made["certificate"]).read_bytes() + Path(made["key"]).read_bytes()
+    write_private_file(home / "both.pem", both)
+    done("request", "node/b", "--federation", "clinics", "--out", tmp_path / "b")
+    there = tmp_path / target
+    before = there.read_bytes() if there.is_file() else None
+    place = ["--authority", ca, "--out", there, "--json"]
+    for command in (["renew", "node/a"], ["sign", tmp_path / "b" / "node-b.csr", "node/b"]):
+        outcome = call(*command, *place)
+        assert (outcome.code, outcome.json["remedy"]) == (1, "choose another file")
+    assert (there.read_bytes() if there.is_file() else None) == before
+    assert len(done("list", "--authority", ca)["certificates"]) == 1  # refused before signing
+
+
+def test_a_certificate_is_revoked_by_the_first_digits_of_its_number(
+    ca: Path, tmp_path: Path
+) -> None:
+    serials = [
+        done("issue", f"officer/{name}", "--authority", ca, "--out", tmp_path)["serial"]
+        for name in ("petra", "paul")
+    ]
+    shown = call("list", "--authority", ca).out
+    assert all(serial[:16] in shown for serial in serials)
+    assert "no such" in call("revoke", "f" * 8, "--authority", ca, "--json").json["error"]
+    assert "8" in call("revoke", serials[0][:7], "--authority", ca, "--json").json["remedy"]
+    revoked = done("revoke", serials[0][:8].upper(), "--authority", ca)["revoked"]
+    assert [one["serial"] for one in revoked] == serials[:1]
+
+
+def test_what_is_over_is_said_loudly(tmp_path: Path) -> None:
+    past = Authority.create(tmp_path / "ca", "clinics", clock=lambda: time.time() - 100 * 86_400)
+    past.issue("node", "a", folder=tmp_path)
+    said = call("list", "--authority", tmp_path / "ca").out
+    assert said.count("OVER") == 2  # the certificate and the list
+    assert "cloister certs crl" in said
+    listed = done("list", "--authority", tmp_path / "ca")
+    assert (listed["revoked_list_over"], listed["certificates"][0]["state"]) == (True, "over")
+    done("crl", "--authority", tmp_path / "ca")
+    assert not done("list", "--authority", tmp_path / "ca")["revoked_list_over"]
+    assert call("list", "--authority", tmp_path / "ca").out.count("OVER") == 1
+
+
+def test_a_list_that_a_killed_command_did_not_write_is_told(ca: Path, tmp_path: Path) -> None:
+    made = done("issue", "officer/eve", "--authority", ca, "--out", tmp_path)
+    old = (ca / "revoked.pem").read_bytes()
+    done("revoke", "officer/eve", "--authority", ca)
+    new = (ca / "revoked.pem").read_bytes()
+    (ca / "revoked.pem").write_bytes(old)  # as if it had been killed before it wrote the list
+    assert openssl_says(ca, made["certificate"]) == "OK"
+    said = call("list", "--authority", ca).out
+    assert "does not hold" in said
+    assert "cloister certs crl" in said
+    assert done("list", "--authority", ca)["revoked_list_behind"]
+    done("crl", "--authority", ca)
+    assert not done("list", "--authority", ca)["revoked_list_behind"]
+    assert "revoked" in openssl_says(ca, made["certificate"])
+    assert new != old

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -62,7 +62,7 @@ OutFolder = Annotated[
     Path, typer.Option("--out", metavar="FOLDER", help="Where ROLE-NAME.key and the rest go.")
 ]
 OutFile = Annotated[
-    Path, typer.Option("--out", metavar="FILE", help="The certificate; one there is replaced.")
+    Path, typer.Option("--out", metavar="FILE", help="A certificate there is replaced.")
 ]
 Days = Annotated[float, typer.Option(help="For how long it holds.", min=0.001, max=3650)]
 
@@ -161,9 +161,10 @@ def sign(
 ) -> Result:
     """Certify the key of a request, for whom and for which hosts you say."""
     from cloister.core.file_errors import explained
-    from cloister.privacy.certificates.key_files import replace_public_file
+    from cloister.privacy.certificates.key_files import replace_public_file, require_replaceable
 
     role, name = _split(who)
+    require_replaceable(out)
     with explained(request_file):
         content = request_file.read_bytes()
     _require_fingerprint(content, fingerprint)
@@ -184,9 +185,10 @@ def renew(
     as_json: JsonFlag = False,
 ) -> Result:
     """Certify the same key and hosts anew; the old certificate holds until it ends."""
-    from cloister.privacy.certificates.key_files import replace_public_file
+    from cloister.privacy.certificates.key_files import replace_public_file, require_replaceable
 
     role, name = _split(who)
+    require_replaceable(out)
     opened = _opened(authority, passphrase_file)
     issued = opened.renew(role, name, lifetime=timedelta(days=days))
     replace_public_file(out, issued.pem.encode())
@@ -197,7 +199,11 @@ def renew(
 @command_result(show_revoked)
 def revoke(
     target: Annotated[
-        str, typer.Argument(metavar="ROLE/NAME|SERIAL", help="All of a name, or one certificate.")
+        str,
+        typer.Argument(
+            metavar="ROLE/NAME|SERIAL",
+            help="All of a name, or one certificate: 8 digits of its number, or more.",
+        ),
     ],
     authority: AuthorityFolder,
     passphrase_file: PassphraseFile = None,
@@ -242,10 +248,13 @@ def _opened(folder: Path, passphrase_file: Path | None) -> Authority:
 
 
 def _public_files(authority: Authority) -> Result:
+    ends = authority.list_ends()
     return {
         "authority_certificate": str(authority.certificate_path),
         "revoked_list": str(authority.list_path),
-        "revoked_list_ends": authority.list_ends().isoformat(),
+        "revoked_list_ends": ends.isoformat(),
+        "revoked_list_over": ends <= datetime.now(UTC),
+        "revoked_list_behind": authority.list_is_behind(),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -23,6 +23,8 @@ __all__ = [
 ]
 
 Result = dict[str, Any]
+
+SHOWN_DIGITS: Final = 16  # of 40; `revoke` takes them
 
 
 def described(issued: IssuedCertificate, federation: str) -> Result:
@@ -75,7 +77,13 @@ def show_revoked(result: Result) -> None:
 def show_listed(result: Result) -> None:
     """Show all certificates of an authority."""
     rows = [
-        [one["who"], one["state"], one["ends"][:10], ", ".join(one["hosts"]), one["serial"]]
+        [
+            one["who"],
+            _loud(one["state"]),
+            one["ends"][:10],
+            ", ".join(one["hosts"]),
+            one["serial"][:SHOWN_DIGITS],
+        ]
         for one in result["certificates"]
     ]
     table(result["federation"], ["for", "state", "ends", "hosts", "serial"], rows)
@@ -84,8 +92,23 @@ def show_listed(result: Result) -> None:
 
 def show_list(result: Result) -> None:
     """Say where the list of revoked certificates is."""
-    ends = result["revoked_list_ends"][:10]
-    typer.echo(f"give to every service: {result['revoked_list']}, before {ends}")
+    ends, path = result["revoked_list_ends"][:10], result["revoked_list"]
+    if result["revoked_list_behind"]:
+        typer.echo(
+            f"{path} does not hold what was revoked last: a command was cut off before it wrote "
+            "the list. Write it: cloister certs crl"
+        )
+    if result["revoked_list_over"]:
+        typer.echo(
+            f"{path} is OVER since {ends}: services that have it refuse everybody. "
+            "Make it anew and give it to every service: cloister certs crl"
+        )
+    else:
+        typer.echo(f"give to every service: {path}, before {ends}")
+
+
+def _loud(state: str) -> str:
+    return "OVER" if state == "over" else state
 
 
 def _state(issued: IssuedCertificate) -> str:

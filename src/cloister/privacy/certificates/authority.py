@@ -3,7 +3,9 @@
 ``authority.pem`` is what everybody is given, ``revoked.pem`` the list of revoked certificates
 (CRL), ``authority.key`` the secret, ``issued.json`` what was issued and revoked. A certificate is
 on the list before it leaves, and revoked on the list before the CRL says so: a crash leaves at most
-a listed certificate that nobody has, and a CRL that the next change makes anew.
+a listed certificate that nobody has, and a CRL that is behind (`Authority.list_is_behind`, said by
+``cloister certs list``) until the next change makes it anew. The other order could take a revoked
+certificate off the CRL again.
 
 *Guaranteed*, against whoever has not the authority's key, while ECDSA on P-256 holds: a
 certificate that verifies names whom the authority named. *Not protected:* whoever has
@@ -21,7 +23,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from cloister.core.errors import AccessDenied, Damaged, NotFound, SettingsError
-from cloister.core.file_errors import explained
 from cloister.privacy.certificates import building
 from cloister.privacy.certificates.authority_folder import (
     BACKDATED,
@@ -157,14 +158,12 @@ class Authority:
 
     def list_ends(self) -> datetime:
         """Return when the CRL ends: services that check it refuse everybody from then on."""
-        from cryptography import x509
+        return self._files.read_list().ends
 
-        with explained(self.list_path):
-            content = self.list_path.read_bytes()
-        ends = x509.load_pem_x509_crl(content).next_update_utc
-        if ends is None:
-            raise Damaged("the list does not say when it ends", where=str(self.list_path))
-        return ends
+    def list_is_behind(self) -> bool:
+        """Say whether a killed command left a CRL that lacks what was revoked since."""
+        state = self._files.state()  # first: another process may write both meanwhile
+        return self._files.read_list().number < state.list_number
 
     def issue(
         self,
@@ -242,7 +241,7 @@ class Authority:
         return self._issued(whom, key, live[-1].hosts, lifetime)
 
     def revoke(self, target: int | str) -> tuple[IssuedCertificate, ...]:
-        """Revoke a certificate by its serial number, or all of a ``role/name``; write the CRL."""
+        """Revoke by a serial number (8 digits do), or all of a ``role/name``; write the CRL."""
         with self._changing() as change:
             found = change.state.meant_by(target)
             serials = frozenset(one.serial for one in found)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cloister.core.errors import Damaged, StoreError
 from cloister.core.file_errors import explained, writing
@@ -28,7 +28,15 @@ if TYPE_CHECKING:
 __all__ = ["AuthorityFolder", "BACKDATED", "Change", "certificate_pem"]
 
 BACKDATED: Final = timedelta(minutes=5)  # for machines whose clocks are behind
+_ANEW: Final = "make it anew: cloister certs crl"
 LISTED_AFTER_END: Final = timedelta(days=7)  # a CRL names what is over for a little longer
+
+
+class ListFacts(NamedTuple):
+    """What a CRL says of itself: its number, and when it ends."""
+
+    number: int
+    ends: datetime
 
 
 class Change:
@@ -64,6 +72,23 @@ class AuthorityFolder:
         """Return what was issued and revoked."""
         return AuthorityState.read(self._state)
 
+    def read_list(self) -> ListFacts:
+        """Return what the CRL says of itself."""
+        from cryptography import x509
+
+        with explained(self.revoked):
+            content = self.revoked.read_bytes()
+        try:
+            found = x509.load_pem_x509_crl(content)
+            number = found.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
+        except (ValueError, x509.ExtensionNotFound):
+            raise Damaged(
+                "not a list of this authority", where=str(self.revoked), remedy=_ANEW
+            ) from None
+        if found.next_update_utc is None:
+            raise Damaged("the list has no end", where=str(self.revoked), remedy=_ANEW)
+        return ListFacts(number, found.next_update_utc)
+
     def signer(self, passphrase_file: str | Path | None) -> Signer:
         """Return the key with its certificate."""
         from cryptography import x509
@@ -78,7 +103,12 @@ class AuthorityFolder:
 
     @contextmanager
     def changing(self, passphrase_file: str | Path | None, now: datetime) -> Iterator[Change]:
-        """Let one process at a time change the state; with every change the CRL is made anew."""
+        """Let one process at a time change the state; with every change the CRL is made anew.
+
+        The state comes first. Killed in between, the state says more than the CRL, which shows by
+        its number, and the next change brings the CRL up. In the other order the next CRL, made
+        from a state that does not know of a revoked certificate, would let it pass again.
+        """
         with lock_held(self.certificate, exclusive=True):
             change = Change(self.signer(passphrase_file), self.state(), now)
             yield change

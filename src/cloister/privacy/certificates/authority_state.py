@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["AuthorityState", "IssuedCertificate", "serial_text"]
 
 SERIAL_DIGITS: Final = 40
+MIN_DIGITS: Final = 8  # of a number that is not given whole
 
 
 def serial_text(serial: int) -> str:
@@ -115,16 +116,29 @@ class AuthorityState(Settings):
         return tuple(one for one in self.issued if (one.role, one.name) == name[1:])
 
     def meant_by(self, target: int | str) -> tuple[IssuedCertificate, ...]:
-        """Return what has a serial number, or all that was issued to a ``role/name``."""
+        """Return what has a serial number, or begins so, or all of a ``role/name``."""
         if isinstance(target, str) and "/" in target:
             role, _, name = target.partition("/")
             found = self.of_name(CertificateName.checked(self.federation, role, name))
         else:
             serial = target if isinstance(target, str) else serial_text(target)
-            serial = serial.lower().zfill(SERIAL_DIGITS)
-            found = tuple(one for one in self.issued if one.serial == serial)
+            found = self._of_serial(serial.lower())
         if not found:
             raise NotFound("no such certificate", where=str(target)[:80])
+        return found
+
+    def _of_serial(self, digits: str) -> tuple[IssuedCertificate, ...]:
+        """Return what has a number, or the one whose number begins so."""
+        whole = digits.zfill(SERIAL_DIGITS)
+        if found := tuple(one for one in self.issued if one.serial == whole):
+            return found
+        found = tuple(one for one in self.issued if digits and one.serial.startswith(digits))
+        if found and (len(digits) < MIN_DIGITS or len(found) > 1):
+            raise SettingsError(
+                "these digits may mean more than one certificate",
+                where=digits[:80],
+                remedy=f"give {MIN_DIGITS} digits of its number at least, and as many as tell it",
+            )
         return found
 
     def revoking(self, serials: frozenset[str], moment: datetime) -> AuthorityState:

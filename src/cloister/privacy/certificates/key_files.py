@@ -20,12 +20,14 @@ __all__ = [
     "read_key",
     "read_passphrase",
     "replace_public_file",
+    "require_replaceable",
     "write_key",
 ]
 
 MIN_PASSPHRASE_BYTES: Final = 12
 READABLE: Final = 0o644
 OWNER_ONLY: Final = 0o600
+_CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 
 
 def new_key() -> EllipticCurvePrivateKey:
@@ -93,6 +95,31 @@ def read_passphrase(path: Path | str | None) -> bytes | None:
             remedy="take a longer one: whoever has the key file can try passphrases for ever",
         )
     return passphrase
+
+
+def require_replaceable(path: Path) -> None:
+    """Refuse a place where there is anything but the certificate of a service or a person."""
+    from cryptography import x509
+
+    if not path.exists():
+        return
+    content = path.read_bytes() if path.is_file() else b""
+    right = content.startswith(_CERTIFICATE) and b"PRIVATE KEY" not in content
+    if right:
+        try:
+            leaf = x509.load_pem_x509_certificate(content)
+            basic = leaf.extensions.get_extension_for_class(x509.BasicConstraints)
+            right = not basic.value.ca
+        except x509.ExtensionNotFound:
+            pass
+        except ValueError:
+            right = True  # a certificate that is damaged
+    if not right:
+        raise SettingsError(
+            "there is something that a certificate must not replace",
+            where=str(path),
+            remedy="choose another file",
+        )
 
 
 def replace_public_file(path: Path, content: bytes, *, mode: int = READABLE) -> None:
