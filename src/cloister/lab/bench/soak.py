@@ -211,6 +211,7 @@ class Soak:
             "answered": len(taken_s),
             "a_second": round(len(taken_s) / total_s, 2),
             "failed_while_own_node_was_away": len(failed),
+            "late_clicks": sum(users.n_late_clicks for users in self._users),
             "kinds_of_failures": dict(Counter(one.kind for one in failed)),
             "answered_without_some_node": sum(users.n_incomplete for users in self._users),
             "empty": sum(users.n_empty for users in self._users),

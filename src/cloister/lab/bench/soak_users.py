@@ -8,9 +8,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from cloister.core.errors import CloisterError
+from cloister.core.errors import CloisterError, NotFound
 from cloister.data.clicks import click_model, sample_clicks
 from cloister.data.worlds.clinic.queries import ClinicQuery
+from cloister.lab.bench.soak_federation import SETTLE_S
 from cloister.services.federation_folder import FederationFolder
 from cloister.services.node.messages import SearchAnswer
 from cloister.services.sample_clinics import SampleClinics, SampleUser
@@ -91,6 +92,7 @@ class SearchingUsers:
         self.latencies_s: list[float] = []
         self.n_empty = 0
         self.n_incomplete = 0
+        self.n_late_clicks = 0
 
     def start(self) -> None:
         """Begin to search."""
@@ -130,10 +132,15 @@ class SearchingUsers:
     def _click(self, client: UserClient, answer: SearchAnswer, query: ClinicQuery) -> None:
         """Click by the model; what was confirmed before an error is kept."""
         confirmed: list[int] = []
+        shown = time.monotonic()
         try:
             for rank in self._wanted(answer, query):
                 client.click(answer.page_id, rank)
                 confirmed.append(rank)
+        except NotFound:
+            if time.monotonic() - shown < SETTLE_S / 2:  # not a page that has closed meanwhile
+                raise
+            self.n_late_clicks += 1
         finally:
             self.pages.append(Acknowledged(self.node, answer.page_id, tuple(confirmed)))
 
