@@ -36,14 +36,19 @@ class HttpsEngine:
         return tuple(self._nodes)
 
     def call(self, calls: Mapping[SiteId, SiteCall], timeout_s: float) -> dict[SiteId, SiteReply]:
-        """Call nodes at the same time; one that cannot be reached in time is silent."""
+        """Call nodes at the same time; one that cannot be reached in time is silent.
+
+        Calls that were not begun by then are not made any more.
+        """
         futures = {
             site: self._pool.submit(self._one, self._nodes[site], call, timeout_s)
             for site, call in calls.items()
             if site in self._nodes
         }
-        wait(futures.values(), timeout_s + _SPARE_S)
-        done = {site: future.result() for site, future in futures.items() if future.done()}
+        finished, late = wait(futures.values(), timeout_s + _SPARE_S)
+        for future in late:
+            future.cancel()
+        done = {site: future.result() for site, future in futures.items() if future in finished}
         return {site: reply for site, reply in done.items() if reply is not None}
 
     def _one(self, node: PeerClient, call: SiteCall, timeout_s: float) -> SiteReply | None:
