@@ -85,4 +85,10 @@ def test_what_is_not_protected_says_so() -> None:
     assert plain.model_dump()["mechanism"] == masked.model_dump()["mechanism"] == "none"
     assert "each site's" in plain.note
     assert "sum over sites" in masked.note
-    assert agreed(ranker=RankerSettings(n_features=9)).release().n_values == 9
+    for agreement in (agreed, secure):
+        found = agreement(ranker=RankerSettings(n_features=9))
+        assert found.release().n_values == 10  # and the number of interactions
+        assert "number of interactions" in found.release().note
+        assert found.ranker_release().n_values == 9
+    assert private().release().n_values == 5  # how many interactions is not revealed
+    assert private().ranker_release() == private().release()

@@ -52,7 +52,9 @@ class SitePrivacy(Settings):
     n_users
         Users of all sites together: public, as sums are divided by how many are expected.
     most_users
-        Users of one site at most.
+        Users of one site at most. A site must not have more accounts: one where more users have
+        something to learn from refuses each round (its fault tells the coordinator that there are
+        more), since leaving some out by who else is there would double what one user can change.
     server_rate
         What the mean update is multiplied by.
     """
@@ -195,7 +197,7 @@ class FederationAgreement(Settings):
         )
 
     def release(self) -> Release:
-        """Return the record of what one round releases."""
+        """Return the record of what a site releases in one round."""
         if self.protection is not None:
             return self.protection.release(
                 sampling_rate=self.sampling_rate,
@@ -206,7 +208,19 @@ class FederationAgreement(Settings):
         seen = "the sum over sites" if self.secure_aggregation else "each site's mean update"
         return UnprotectedRelease(
             level=Level.USER,
+            n_values=self.n_parameters + 1,
+            simulated=self.simulated,
+            note=f"the coordinator sees {seen} and the number of interactions that it rests on, "
+            "readers every ranker",
+        )
+
+    def ranker_release(self) -> Release:
+        """Return the record of what readers of a round's ranker get."""
+        if self.protection is not None:
+            return self.release()
+        return UnprotectedRelease(
+            level=Level.USER,
             n_values=self.n_parameters,
             simulated=self.simulated,
-            note=f"the coordinator sees {seen}, readers every ranker",
+            note="readers see every ranker",
         )
