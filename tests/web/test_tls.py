@@ -17,6 +17,7 @@ from cloister.web.limits import ServiceLimits
 from cloister.web.tls import LiveTls, TlsFiles, server_context
 from web.authority import Authority
 from web.certificates import Certificates, client_with
+from web.slow_handshake import begun_handshake
 from web.small_service import FEDERATION, serving
 
 
@@ -91,6 +92,19 @@ def test_a_revoked_certificate_is_refused_without_a_restart_and_its_open_connect
         with pytest.raises(httpx.TransportError):
             of_bad.get("/v1/things/x")
         assert of_good.get("/v1/things/x").status_code == 200
+
+
+def test_a_handshake_from_before_a_certificate_was_revoked_comes_too_late(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    server = authority.issue("server", caller_uri(FEDERATION, Role.NODE, "clinic-a"))
+    bad = authority.issue("bad", caller_uri(FEDERATION, Role.NODE, "bad"))
+    with serving(ServiceLimits(), server) as url:
+        with begun_handshake(url, bad) as in_time:
+            assert in_time.get(b"/v1/things/x").startswith(b"HTTP/1.1 200")
+        with begun_handshake(url, bad) as late:
+            authority.revoke(bad)
+            time.sleep(1.5)  # the files are looked at once a second
+            assert late.get(b"/v1/things/x") == b""
 
 
 def test_a_renewed_certificate_is_shown_without_a_restart(tmp_path: Path) -> None:

@@ -14,6 +14,11 @@ def _nothing() -> None:
     """Give up nothing."""
 
 
+def _never() -> bool:
+    """Tell of a connection without TLS whether newer files were read."""
+    return False
+
+
 class Connection:
     """One client's connection, from the moment that it is accepted.
 
@@ -29,6 +34,7 @@ class Connection:
         self.address = address
         self.waiting_since: float | None = now  # None while a request is worked on
         self.give_up: Callable[[], None] = _nothing
+        self.is_outdated: Callable[[], bool] = _never
 
 
 class OpenConnections:

@@ -114,6 +114,7 @@ class Door:
         self, loop: asyncio.AbstractEventLoop, accepted: socket.socket, connection: Connection
     ) -> None:
         context = self._tls.context if self._tls is not None else None
+        connection.is_outdated = lambda: self._tls is not None and self._tls.context is not context
         await loop.connect_accepted_socket(
             lambda: self._make_protocol(connection),
             accepted,

@@ -3,8 +3,9 @@
 Beyond this machine TLS 1.3 is required. Services, operators and officers come with certificates of
 the federation's authority; users come without. A certificate of another authority, one that is
 revoked or has expired, fails the handshake. When the files change, new connections see the new
-ones, and old connections end after the request that they are in: so renewal and revocation need no
-restart, and hold from about a second after the files were written.
+ones, old connections end after the request that they are in, and handshakes that began before come
+to nothing: so renewal and revocation need no restart, and hold from about a second after the files
+were written.
 """
 
 from __future__ import annotations

@@ -80,8 +80,16 @@ class WatchedProtocol(H11Protocol):
         self._n_leftover = self._n_unwritten = 0
 
     def connection_made(self, transport: Any) -> None:
-        """Begin; what the peer showed in the handshake goes into the state of all requests."""
+        """Begin; what the peer showed in the handshake goes into the state of all requests.
+
+        A handshake that began before newer certificates or a newer list were read ends here: it
+        may have believed somebody who is revoked since.
+        """
         super().connection_made(transport)
+        if self._connection.is_outdated():
+            self._refused("outdated_handshake")
+            transport.abort()
+            return
         encrypted = transport.get_extra_info("ssl_object")
         certificate = encrypted.getpeercert() if encrypted is not None else None
         self.app_state = {**self.app_state, PEER: certificate or None}
