@@ -215,6 +215,19 @@ def test_a_ledger_may_ask_for_limits(address: str) -> None:
         ledger.release(NOISY, b"", **TO_HUB)
 
 
+def test_a_release_can_be_checked_against_the_limit_without_a_trace(address: str) -> None:
+    with Ledger.open(address, require_limit=True) as ledger:
+        with pytest.raises(BudgetExceeded, match="has no limit"):
+            ledger.check(NOISY, party_id="clinic")
+        ledger.set_limit("clinic", Limit(epsilon=3.0, delta=1e-6), purpose="test")
+        ledger.check(NOISY, party_id="clinic")
+        ledger.release(NOISY, b"", **TO_HUB)
+        head = ledger.head()
+        with pytest.raises(BudgetExceeded, match="has spent"):
+            ledger.check(NOISY, party_id="clinic")
+        assert ledger.head() == head
+
+
 def test_simulated_releases_are_accounted_and_limited_apart(ledger: Ledger) -> None:
     simulated = NOISY.model_copy(update={"simulated": True})
     ledger.set_limit("clinic", Limit(epsilon=2.5, delta=1e-6), purpose="test")

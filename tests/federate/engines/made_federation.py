@@ -19,7 +19,13 @@ from cloister.federate.engines.in_process import InProcessEngine
 from cloister.federate.engines.local_trainer import PopulationTrainer
 from cloister.federate.engines.round_log import RoundLog
 from cloister.federate.engines.site import Site, SiteKeys
-from cloister.federate.engines.site_call import SiteCall, SiteId, SiteMethod, SiteReply
+from cloister.federate.engines.site_call import (
+    SiteCall,
+    SiteId,
+    SiteMethod,
+    SiteReply,
+    call_id_of,
+)
 from cloister.federate.engines.site_memory import SiteMemory
 from cloister.federate.population import Population
 from cloister.privacy.identity import Directory, SigningIdentity
@@ -128,6 +134,7 @@ class Scene:
         return model + sum(lesson.weighted for lesson in lessons) / n
 
 
+MakeScene = Callable[[FederationAgreement], Scene]
 Fault = Callable[[SiteCall, Callable[[SiteCall], SiteReply]], SiteReply | None]
 
 
@@ -179,3 +186,8 @@ def repeated(call: SiteCall, carried: Callable[[SiteCall], SiteReply]) -> SiteRe
     first, second = carried(call), carried(call)
     assert first == second
     return second
+
+
+def refused(call: SiteCall, carried: Callable[[SiteCall], SiteReply]) -> SiteReply:
+    """Refuse, whatever is asked."""
+    return SiteReply(call_id_of(call), b"", "DataError")

@@ -52,7 +52,9 @@ class Node(NamedTuple):
 class Loop:
     """The whole loop in one process: databases, noise, keys and coins are real, users are not."""
 
-    def __init__(self, folder: Path, seed: int, privacy: SitePrivacy | None = None) -> None:
+    def __init__(
+        self, folder: Path, seed: int, privacy: SitePrivacy | None = None, min_sites: int = 2
+    ) -> None:
         fold = load_fold(WORLD)
         self.train, self.test = fold.train, fold.test
         self.clicks = click_model("perfect", 5)
@@ -66,7 +68,7 @@ class Loop:
                 pdgd=PdgdSettings(learning_rate=0.3), queries_per_round=PAGES_OF_ROUND
             ),
             secure_aggregation=True,
-            min_sites=2,
+            min_sites=min_sites,
             privacy=privacy,
         )
         self.databases = {name: Database.open(folder / f"{name}.db") for name in (*SITES, "hub")}
@@ -104,6 +106,10 @@ class Loop:
                 for _ in range(n_pages):
                     self._search_once(node, AgentId(f"{site}:{user}"), served)
         self.clock.now += SETTLE_S
+
+    def search_as(self, site: SiteId, user: str) -> None:
+        """Let a user search once and click."""
+        self._search_once(self.nodes[site], AgentId(f"{site}:{user}"), self.served())
 
     def _search_once(self, node: Node, agent: AgentId, served: ServedRanker) -> None:
         query = int(self.rng.integers(self.train.n_queries))

@@ -133,6 +133,27 @@ def test_pages_taken_before_a_backup_was_restored_are_not_learnt_from_again(
     assert log.state().n_pages == 0
 
 
+def test_users_are_counted_as_the_next_round_would_find_them(database: Database) -> None:
+    clock = Clock()
+    log = made_log(database, clock, settle_s=10)
+    carol, dave = AgentId("clinic-a:carol"), AgentId("clinic-a:dave")
+    fill(log, ANN, ANN, BOB)
+    clock.now += 10
+    trainer = ClickTrainer(log, agreed(), max_pages=1)
+    assert trainer.n_ready(last_counted=-1) == 2
+    trainer.train(MODEL, round=0)
+    fill(log, carol)
+    log.show(made_page(dave, trial="t1", teams=(0, 1, 0, 1)))
+    log.show(made_page(dave, n_features=7))
+    assert trainer.n_ready(last_counted=-1) == 2  # the round failed: all its pages are free again
+    assert trainer.n_ready(last_counted=0) == 1  # it counted: a second page of Ann's is left
+    clock.now += 10
+    assert trainer.n_ready(last_counted=0) == 2
+    for last_counted, n_users in ((-1, 3), (0, 2)):
+        assert trainer.n_ready(last_counted=last_counted) == n_users
+    assert len(trainer.train(MODEL, round=1, last_counted=0).updates) == 2
+
+
 class Coordinator:
     """Calls a site round after round, as a coordinator does; knows which pages have counted."""
 

@@ -12,6 +12,7 @@ The coordinator must be the only one with its database; of two, one gets a `Conf
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from cloister.federate.database_update_store import DatabaseUpdateStore, kept_in
 from cloister.federate.engines.agreement import FederationAgreement, SitePrivacy
 from cloister.federate.engines.engine import Engine
 from cloister.federate.engines.plain_round import gather_updates
+from cloister.federate.engines.round_failed import RoundFailed
 from cloister.federate.engines.round_log import LoggedRound, RoundLog
 from cloister.federate.engines.round_messages import RoundAnnouncement
 from cloister.federate.engines.secure_round import SecureRound
@@ -34,7 +36,6 @@ from cloister.federate.tampering import Sent
 from cloister.federate.update_store import MemoryUpdateStore
 from cloister.privacy.identity import Directory
 from cloister.privacy.ledger.ledger import Ledger
-from cloister.privacy.secure_aggregation.errors import AggregationFailed
 from cloister.rank.ranker import Ranker
 from cloister.store.database import Database
 
@@ -150,6 +151,7 @@ class SiteFederation:
         self._agreement = agreement
         self._directory = directory or Directory()
         self._timeout_s = timeout_s
+        self._faulted: set[SiteId] = set()  # in attempts at the round under way
         self._rule = make_rule(agreement.rule, n_attackers=agreement.n_attackers)
         self._log = RoundLog(database, agreement.name)
         start = first or Ranker.initial(agreement.ranker)
@@ -180,8 +182,10 @@ class SiteFederation:
     def step(self) -> SiteRound:
         """Train for one round.
 
-        A round with too few sites raises and changes nothing here; the next step begins it again.
-        What sites released in it stays on their own ledgers.
+        A round with too few sites raises `RoundFailed` and changes nothing here; the next step
+        begins it again. What sites released in it stays on their own ledgers. With secure
+        aggregation, sites that refused in it are left out of further attempts at this round, if
+        enough others are left: refusing each time would cost those their budgets.
         """
         last = self._log.last()
         privacy = self._agreement.privacy
@@ -198,7 +202,8 @@ class SiteFederation:
             if self.kept_updates is not None and sent is not None:
                 _keep_in(connection, self.kept_updates, sent)
 
-        self._log.commit(last, model, done.sites, self._agreement.release(), also=keep)
+        self._log.commit(last, model, done.sites, self._agreement.ranker_release(), also=keep)
+        self._faulted.clear()
         return done
 
     def _announcement(self, last: LoggedRound) -> RoundAnnouncement:
@@ -212,7 +217,7 @@ class SiteFederation:
         """Gather sites' mean updates in the open, and add them up by the rule."""
         told, counted = self._announcement(last), self._log.last_counted()
         came = gather_updates(self._engine, told, counted, timeout_s=self._timeout_s)
-        self._require_enough(len(came.sites), last)
+        self._require_enough(len(came.sites), last, came.silent, came.faults)
         known = self._log.site_numbers(self._engine.sites())
         numbers = np.array([known[site] for site in came.sites], np.int64)
         chosen = self._rule.aggregate(
@@ -227,7 +232,7 @@ class SiteFederation:
     def _secure_round(self, last: LoggedRound) -> _Gathered:
         """Gather the sum over sites by secure aggregation, in a session of its own."""
         agreed = self._agreement
-        members = [site for site in self._engine.sites() if site in self._directory]
+        members = self._members()
         self._require_enough(len(members), last)
         session = agreed.session(secrets.token_hex(32), members)
         told = self._announcement(last)._replace(
@@ -236,7 +241,11 @@ class SiteFederation:
             session_id=session.session_id,
         )
         gathering = SecureRound(self._engine, session, self._directory, timeout_s=self._timeout_s)
-        found = gathering.run(told, self._log.last_counted())
+        try:
+            found = gathering.run(told, self._log.last_counted())
+        except RoundFailed as error:
+            self._faulted |= error.faults.keys()
+            raise
         sites = tuple(SiteId(name) for name in found.client_ids)
         faults = gathering.faults | {SiteId(name): "AggregationFailed" for name in found.liars}
         done = SiteRound(last.n_rounds, sites, tuple(gathering.silent), faults, None)
@@ -248,12 +257,26 @@ class SiteFederation:
         model = averaged(last.model[None], sums)[0]
         return _Gathered(model, done._replace(n_interactions=round(total[-1])))
 
-    def _require_enough(self, n_sites: int, last: LoggedRound) -> None:
+    def _members(self) -> list[SiteId]:
+        """Return whom a session is announced to."""
+        known = [site for site in self._engine.sites() if site in self._directory]
+        sound = [site for site in known if site not in self._faulted]
+        return sound if len(sound) >= self._agreement.min_sites else known
+
+    def _require_enough(
+        self,
+        n_sites: int,
+        last: LoggedRound,
+        silent: tuple[SiteId, ...] = (),
+        faults: Mapping[SiteId, str] | None = None,
+    ) -> None:
         if n_sites < self._agreement.min_sites:
-            raise AggregationFailed(
+            raise RoundFailed(
                 f"{n_sites} sites answered; {self._agreement.min_sites} are needed",
                 where=f"round {last.n_rounds}",
                 remedy="step again when more sites answer",
+                silent=silent,
+                faults=faults,
             )
 
     def _private_model(

@@ -1,7 +1,7 @@
 """The coordinator's side of a round with secure aggregation: one call a stage to every site left.
 
 A site that is silent at a stage, refuses, or sends what cannot be right has dropped out, and is not
-called again in this session. Too few sites left end it with `AggregationFailed`, and no sum.
+called again in this session. Too few sites left end it with `RoundFailed`, and no sum.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from cloister.core.errors import CloisterError
 from cloister.federate.engines.engine import Engine, ask_sites
+from cloister.federate.engines.round_failed import RoundFailed
 from cloister.federate.engines.round_messages import RoundAnnouncement, announced_to
 from cloister.federate.engines.site_call import SiteId, SiteMethod
 from cloister.privacy.identity import Directory
@@ -56,7 +57,19 @@ class SecureRound:
         self.faults: dict[SiteId, str] = {}
 
     def run(self, told: RoundAnnouncement, last_counted: Mapping[str, int]) -> Aggregate:
-        """Run all stages; return the sum over the sites that survived."""
+        """Run all stages; return the sum over the sites that survived, or raise `RoundFailed`."""
+        try:
+            return self._run(told, last_counted)
+        except AggregationFailed as error:
+            raise RoundFailed(
+                error.what,
+                where=error.where,
+                remedy=error.remedy,
+                silent=self.silent,
+                faults=self.faults,
+            ) from error
+
+    def _run(self, told: RoundAnnouncement, last_counted: Mapping[str, int]) -> Aggregate:
         server = self._server
         self._round = told.round_number
         members = announced_to(map(SiteId, self._session.members), told, last_counted)

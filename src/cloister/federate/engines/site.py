@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cloister.core.errors import CloisterError, Conflict, DataError, SettingsError
 from cloister.federate.engines.agreement import FederationAgreement
-from cloister.federate.engines.local_trainer import LocalTrainer, SiteLesson
+from cloister.federate.engines.local_trainer import CountsUsers, LocalTrainer, SiteLesson
 from cloister.federate.engines.round_messages import RoundAnnouncement, SiteUpdate
 from cloister.federate.engines.site_call import (
     NO_CALL,
@@ -71,7 +71,7 @@ class _Open(NamedTuple):
 
 
 class Site:
-    """One site's side of a training. Threads may share it; calls take turns.
+    """One site's side of a training. Threads may share it; calls take turns, but for a hello.
 
     It trusts the transport to let nobody but the coordinator call. Against a coordinator that
     lies: it trains by its own agreement, takes part in a session once, begins no attempt that is
@@ -138,9 +138,9 @@ class Site:
 
     def handle(self, call: SiteCall) -> bytes:
         """Answer a call, or raise; an equal call gets the answer that it got before."""
+        if call.method is SiteMethod.HELLO:  # also while it trains
+            return self._agreement.digest().encode()
         with self._lock:
-            if call.method is SiteMethod.HELLO:
-                return self._agreement.digest().encode()
             call_id = call_id_of(call)
             given = self._memory.answer_to(call_id)
             if given is not None:
@@ -159,8 +159,13 @@ class Site:
         return self._memory.begin(told, SiteAnswer(call_id, content, self._agreement.release()))
 
     def _advertise_keys(self, call: SiteCall, call_id: bytes) -> bytes:
-        """Join a session: that it was begun is on disk before keys leave."""
+        """Join a session: that it was begun is on disk before keys leave.
+
+        A site that would refuse to release refuses here, before any other has released.
+        """
         told = self._announced(call, secure=True)
+        self._memory.check_release(told, self._agreement.release())
+        self._check_users(told)
         keys = self._required_keys()
         session = self._agreement.session(told.session_id, told.members)
         self._open = None
@@ -238,6 +243,23 @@ class Site:
             raise DataError("more rounds than were agreed on", where=self.site_id)
         self._memory.check_new(told)
         return told
+
+    def _check_users(self, told: RoundAnnouncement) -> None:
+        """Refuse to begin with more users than were agreed on, where the trainer can count them.
+
+        The coordinator gets to know that there are more. None is left out instead: who is left out
+        would depend on who else is there, and one user more would change the sum by two.
+        """
+        privacy, trainer = self._agreement.privacy, self._trainer
+        if privacy is None or not isinstance(trainer, CountsUsers):
+            return
+        n_users = trainer.n_ready(last_counted=told.last_counted)
+        if n_users > privacy.most_users:
+            raise DataError(
+                f"{n_users} users have pages, and {privacy.most_users} were agreed on",
+                where=self.site_id,
+                remedy="agree on a new training with more users of one site",
+            )
 
     def _required_keys(self) -> SiteKeys:
         if self._keys is None:

@@ -2,8 +2,8 @@
 
 An answer, the round that it belongs to and the record of what it releases are one transaction,
 made before the answer leaves. A site that is killed has done all of it or nothing, and answers an
-equal call with the same bytes afterwards. Answers are dropped when the next round begins; calls of
-rounds that are over are refused.
+equal call with the same bytes afterwards. Answers are dropped when the next round or attempt
+begins, and so is the ledger's copy of what was released; calls of those before are refused.
 """
 
 from __future__ import annotations
@@ -106,6 +106,12 @@ class SiteMemory:
         """Raise `Conflict` unless this attempt comes after all that were begun."""
         self._database.run(lambda c: _check_new(told, _round_in(c, told)), read_only=True)
 
+    def check_release(self, told: RoundAnnouncement, release: Release) -> None:
+        """Raise `BudgetExceeded` if it is known already that a release will be refused."""
+        last = self._database.run(lambda c: _round_in(c, told), read_only=True)
+        self._check_number(told, last.get("n_releases", 0) + 1)
+        self.ledger.check(release, party_id=self._site)
+
     def begin(self, told: RoundAnnouncement, answer: SiteAnswer) -> bytes:
         """Begin a round, with its first answer; all answers of the rounds before are dropped."""
 
@@ -113,7 +119,10 @@ class SiteMemory:
             entry = self._release(connection, told, answer)
             last = _round_in(connection, told)
             _check_new(told, last)
-            if last.get("entry") and last["round"] == told.last_counted:  # it has arrived
+            if last.get("entry"):
+                # Whether or not it was counted, or has even left: from here on the bytes are sent
+                # no more, since calls of earlier attempts are refused. The ledger need not keep
+                # them; the entry stays, with its cost, as they may have arrived.
                 now = datetime.now(UTC).isoformat(timespec="microseconds")
                 note_delivery(connection, last["entry"], now)
             connection.execute(_ANSWERS.delete().where(_ANSWERS.c.training == told.training))
@@ -157,14 +166,17 @@ class SiteMemory:
         self, connection: sa.Connection, told: RoundAnnouncement, entry: int, last: dict[str, Any]
     ) -> None:
         n_releases = last.get("n_releases", 0) + (entry > 0)
+        self._check_number(told, n_releases)
+        value = {"round": told.round_number, "attempt": told.attempt}
+        _ROUNDS.put(connection, told.training, value | {"entry": entry, "n_releases": n_releases})
+
+    def _check_number(self, told: RoundAnnouncement, n_releases: int) -> None:
         if self._most_releases is not None and n_releases > self._most_releases:
             raise BudgetExceeded(
                 f"{self._most_releases} releases were agreed on, failed attempts among them",
                 where=told.training,
                 remedy="agree on a new training",
             )
-        value = {"round": told.round_number, "attempt": told.attempt}
-        _ROUNDS.put(connection, told.training, value | {"entry": entry, "n_releases": n_releases})
 
 
 def _answer_in(connection: sa.Connection, call_id: bytes) -> bytes | None:

@@ -2,8 +2,8 @@
 
 A page is open for clicks until it is ``settle_s`` old; after that it never changes, and may be
 learnt from. It is deleted when its lesson has counted in a round, when its trial's votes were cast
-or its trial is over, when its user asks for it, or when it is too old. All of it lies in the node's own database, which
-protects it no better than the file system or the PostgreSQL server does.
+or its trial is over, when its user asks for it, or when it is too old. All of it lies in the node's
+own database, which protects it no better than the file system or the PostgreSQL server does.
 """
 
 from __future__ import annotations

@@ -18,7 +18,13 @@ from cloister.federate.engines.agreement import FederationAgreement
 from cloister.federate.engines.local_trainer import SiteLesson
 from cloister.federate.online.click_log import ClickLog
 from cloister.federate.online.logged_training import LoggedPage, flat_pages, train_users
-from cloister.federate.online.taken_pages import Taking, settle_rounds, take_pages, users_ready
+from cloister.federate.online.taken_pages import (
+    Taking,
+    n_users_ready,
+    settle_rounds,
+    take_pages,
+    users_ready,
+)
 from cloister.privacy.clipping import clipped
 
 __all__ = ["ClickTrainer"]
@@ -69,12 +75,22 @@ class ClickTrainer:
         n_pages = np.array([len(user) for user in users], np.int64)
         return self._lesson(updates, n_pages)
 
-    def _take(self, round: int, last_counted: int) -> list[list[LoggedPage]]:
+    def n_ready(self, *, last_counted: int) -> int:
+        """Return how many different users have pages that the next round may learn from."""
+        taking = self._taking(last_counted + 1)
+        return self._log.database.run(
+            lambda connection: n_users_ready(connection, taking, last_counted), read_only=True
+        )
+
+    def _taking(self, round: int) -> Taking:
         agreed = self._agreement
-        taking = Taking(agreed.name, round, agreed.ranker.n_features, self._log.settled_before())
+        return Taking(agreed.name, round, agreed.ranker.n_features, self._log.settled_before())
+
+    def _take(self, round: int, last_counted: int) -> list[list[LoggedPage]]:
+        taking = self._taking(round)
 
         def work(connection: sa.Connection) -> list[list[LoggedPage]]:
-            settle_rounds(connection, agreed.name, last_counted)
+            settle_rounds(connection, taking.training, last_counted)
             users = [user for user in users_ready(connection, taking) if self._takes_part()]
             return take_pages(connection, taking, users, self._max_pages)
 
