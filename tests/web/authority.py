@@ -68,14 +68,14 @@ class Authority:
         self._revoked.append(certificate.serial_number)
         self.write_revoked()
 
-    def write_revoked(self) -> None:
+    def write_revoked(self, days: float = 1.0) -> None:
         """Write the list of revoked certificates."""
         now = dt.datetime.now(dt.UTC)
         builder = (
             x509.CertificateRevocationListBuilder()
             .issuer_name(self._name)
             .last_update(now - _DAY)
-            .next_update(now + _DAY)
+            .next_update(now + dt.timedelta(days=days))
         )
         for number in self._revoked:
             entry = x509.RevokedCertificateBuilder().serial_number(number).revocation_date(now)

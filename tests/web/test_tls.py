@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import ssl
 import time
@@ -14,7 +15,9 @@ from cloister.core.errors import AccessDenied, NotFound, SettingsError
 from cloister.web.callers import Role, caller_uri
 from cloister.web.client import PeerClient, PeerUnreachable
 from cloister.web.limits import ServiceLimits
+from cloister.web.metrics import ServiceMetrics
 from cloister.web.tls import LiveTls, TlsFiles, server_context
+from cloister.web.tls_ends import EndWatch, TlsEnds
 from web.authority import Authority
 from web.certificates import Certificates, client_with
 from web.slow_handshake import begun_handshake
@@ -151,6 +154,54 @@ def test_files_that_cannot_be_used_are_named(certificates: Certificates, tmp_pat
     for change, kind, text in cases:
         with pytest.raises(kind, match=text):
             server_context(good.model_copy(update=change))
+
+
+def test_a_service_says_when_its_files_end_and_is_not_ready_when_they_have(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    authority = Authority(tmp_path)
+    server = authority.issue("server", caller_uri(FEDERATION, Role.NODE, "clinic-a"), days=30)
+    metrics = ServiceMetrics()
+
+    def days_left(name: str) -> float:
+        lines = metrics.exposition().decode().splitlines()
+        return float(next(one.split()[1] for one in lines if one.startswith(f"{name}_days_left ")))
+
+    with (
+        caplog.at_level(logging.INFO),
+        serving(ServiceLimits(), server, metrics) as url,
+        client_with(url, None, authority.path) as user,
+    ):
+        assert user.get("/ready").status_code == 200
+        assert days_left("cloister_certificate") == pytest.approx(30, abs=0.1)
+        assert days_left("cloister_revocation_list") == pytest.approx(1, abs=0.1)
+        authority.write_revoked(days=-0.5)
+        time.sleep(1.5)
+        assert user.get("/ready").status_code == 503
+        assert days_left("cloister_revocation_list") == pytest.approx(-0.5, abs=0.1)
+        authority.write_revoked(days=20)
+        time.sleep(1.5)
+        assert user.get("/ready").status_code == 200
+        authority.revoked_path.write_bytes(authority.path.read_bytes())  # not a list: the old stays
+        time.sleep(1.5)
+        assert days_left("cloister_revocation_list") == pytest.approx(20, abs=0.1)
+    said = [(one.levelname, one.msg) for one in caplog.records if one.name == "cloister.web"]
+    assert said.count(("WARNING", "revocation_list_ends_soon")) == 1
+    assert said.count(("ERROR", "revocation_list_over")) == 1
+    assert not any("certificate_ends" in event for _, event in said)
+
+
+def test_what_ends_is_said_daily(caplog: pytest.LogCaptureFixture) -> None:
+    now = 0.0
+    watch = EndWatch(lambda: TlsEnds(10 * 86_400.0), ServiceMetrics(), clock=lambda: now)
+    said = []
+    with caplog.at_level(logging.WARNING):
+        for hour in range(12 * 24):
+            now = hour * 3_600.0
+            caplog.clear()
+            watch.look()
+            said += [(hour // 24, one.levelname) for one in caplog.records]
+    assert said == [(day, "WARNING") for day in range(3, 10)] + [(10, "ERROR"), (11, "ERROR")]
 
 
 def test_a_live_context_is_made_anew_only_when_a_file_changes(tmp_path: Path) -> None:

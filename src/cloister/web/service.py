@@ -2,7 +2,7 @@
 
 ==================  ==================================================================
 ``/health``         whether the process answers; for everybody
-``/ready``          whether it can do its work; for everybody
+``/ready``          whether it can do its work, and its certificates hold; for everybody
 ``/metrics``        Prometheus; for this machine, and for operators
 ``/openapi.json``   the service's description; for every identified caller
 ==================  ==================================================================
@@ -94,6 +94,7 @@ def make_service(
         lifespan=lifespan,
     )
     service.state.metrics = metrics
+    service.state.tls_holds = lambda: True  # `serve` replaces it where there is TLS
     service.add_exception_handler(HTTPException, _passed_on)
     service.add_exception_handler(RequestValidationError, _passed_on)
     own = _own_routes(service, ready, metrics)
@@ -116,7 +117,7 @@ def _own_routes(service: FastAPI, ready: Ready | None, metrics: ServiceMetrics) 
 
     @router.get("/ready", responses={503: {"description": "Not ready"}})
     def is_ready() -> Response:
-        ok = _is_ready(ready)
+        ok = _is_ready(lambda: {**(ready() if ready else {}), "tls": service.state.tls_holds()})
         return JSONResponse({"ready": ok}, 200 if ok else 503)
 
     @router.get("/metrics", include_in_schema=False)
@@ -130,9 +131,9 @@ def _own_routes(service: FastAPI, ready: Ready | None, metrics: ServiceMetrics) 
     return router
 
 
-def _is_ready(ready: Ready | None) -> bool:
+def _is_ready(ready: Ready) -> bool:
     try:
-        missing = [name for name, there in (ready() if ready else {}).items() if not there]
+        missing = [name for name, there in ready().items() if not there]
     except Exception as error:  # whatever it is, the service is not ready
         log_event("not_ready", level=logging.WARNING, **failure(type(error), error.__traceback__))
         return False

@@ -6,6 +6,9 @@ revoked or has expired, fails the handshake. When the files change, new connecti
 ones, old connections end after the request that they are in, and handshakes that began before come
 to nothing: so renewal and revocation need no restart, and hold from about a second after the files
 were written.
+
+A certificate or a list that ends soon is said in the figures and daily in the log; when it is over,
+the service is not ready (`cloister.web.tls_ends`).
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from cloister.web.limits import ServiceLimits
 from cloister.web.logs import SeldomLog, failure, log_event
 from cloister.web.metrics import ServiceMetrics
 from cloister.web.tls import LiveTls, TlsFiles
+from cloister.web.tls_ends import EndWatch
 from cloister.web.watched_protocol import HEAD_BYTES, Watch, WatchedProtocol
 
 __all__ = ["serve"]
@@ -97,6 +101,10 @@ class _Server(uvicorn.Server):
         self._watch = Watch(limits, connections, self._refused)
         self._door = Door(listener, self._watch, tls, self._protocol)
         self._stopping = stopping
+        self._ends: EndWatch | None = None
+        if tls is not None:
+            self._ends = EndWatch(lambda: tls.ends, self._metrics)
+            service.state.tls_holds = self._ends.holds
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve, and return when told to end instead of dying of the signal."""
@@ -123,11 +131,17 @@ class _Server(uvicorn.Server):
             now = time.monotonic()
             for protocol in list(self.server_state.connections):
                 _look(protocol, now)
-        if counter % _REFRESHES_EVERY == 0 and self._door.refresh_tls():
-            for protocol in list(self.server_state.connections):
-                protocol.shutdown()
+        if counter % _REFRESHES_EVERY == 0:
+            self._look_at_files()
         stopped = self._stopping is not None and self._stopping.is_set()
         return await super().on_tick(counter) or stopped
+
+    def _look_at_files(self) -> None:
+        if self._door.refresh_tls():
+            for protocol in list(self.server_state.connections):
+                protocol.shutdown()
+        if self._ends is not None:
+            self._ends.look()
 
     def _protocol(self, connection: Connection) -> WatchedProtocol:
         return WatchedProtocol(

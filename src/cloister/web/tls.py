@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from cloister.core.errors import AccessDenied, NotFound, SettingsError
 from cloister.core.settings import Settings
+from cloister.web.tls_ends import tls_ends
 
 __all__ = ["LiveTls", "TlsFiles", "client_context", "server_context"]
 
@@ -51,7 +52,7 @@ class TlsFiles(Settings):
 
 
 class LiveTls:
-    """A context for new connections that follows its files.
+    """A context for new connections that follows its files, and when these end (``ends``).
 
     Contexts are made anew, not changed: a list of revoked certificates cannot be taken out of one.
 
@@ -69,6 +70,7 @@ class LiveTls:
         self._files, self._make = files, make or server_context
         self._state = files.state()
         self.context = self._make(files)
+        self.ends = tls_ends(files.certificate, files.revoked)
 
     def refresh(self) -> bool:
         """Read the files if they changed; return whether the context is new.
@@ -82,7 +84,9 @@ class LiveTls:
         if state == self._state:
             return False
         self._state = state
-        self.context = self._make(self._files)
+        context = self._make(self._files)
+        self.ends = tls_ends(self._files.certificate, self._files.revoked)
+        self.context = context
         return True
 
 
