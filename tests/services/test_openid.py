@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,10 +16,14 @@ from fastapi import Response
 from joserfc.jwk import ECKey
 
 from cloister.core.errors import AccessDenied, CloisterError, SettingsError
+from cloister.core.ids import AgentId
 from cloister.core.rights import Reader
+from cloister.pods.overlay.token_issuer import TokenIssuer
 from cloister.privacy.certificates.authority import Authority
-from cloister.services.openid import OpenIdSettings, fetch_keys
-from cloister.services.user_tokens import UserTokens, UserTokenSettings
+from cloister.services.openid import MAX_WAITING, OpenIdSettings, fetch_keys
+from cloister.services.user_tokens import UserTokens, UserTokenSettings, node_issuer_name
+from cloister.web.admission import MAX_THREADS, Identification
+from cloister.web.refusals import NotIdentified
 from services.openid_provider import Provider, certified, running
 from services.token_maker import NOW_S, Clock, Maker, new_key
 
@@ -47,6 +52,16 @@ class Scene(NamedTuple):
         except AccessDenied as error:
             return re.match(REFUSED, str(error)) is not None
         return False
+
+
+def eventually(holds: Callable[[], bool]) -> bool:
+    """Say whether something comes true within a few seconds: keys are fetched in the background."""
+    until = time.monotonic() + 10
+    while not holds():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 @pytest.fixture(scope="module")
@@ -219,7 +234,7 @@ def test_a_withdrawn_key_is_believed_no_longer_than_until_the_next_refresh(scene
     scene.key_clock.now_s += 3_600
     assert scene.agent(token) == "clinic-a:ann"
     scene.key_clock.now_s += 1
-    assert scene.refuses(token)  # though its signature was right a moment ago
+    assert eventually(lambda: scene.refuses(token))  # though its signature was right a moment ago
     assert scene.agent(new.token()) == "clinic-a:ann"
 
 
@@ -230,7 +245,7 @@ def test_another_key_under_the_same_name_is_taken_at_the_next_refresh(scene: Sce
     changed = Maker(new_key("RS256"), "RS256", scene.maker.claims)
     scene.provider.keys = [changed.public()]
     scene.key_clock.now_s += 3_601
-    assert scene.refuses(scene.maker.token())
+    assert eventually(lambda: scene.refuses(scene.maker.token()))
     assert scene.agent(changed.token()) == "clinic-a:ann"
     assert scene.refuses(forged)
 
@@ -246,7 +261,8 @@ def test_a_key_of_one_kind_does_not_verify_the_algorithm_of_another(
     scene.provider.keys = [scene.maker.public(alg="RS256")]
     scene.key_clock.now_s += 3_601
     assert scene.agent(scene.maker.token()) == "clinic-a:ann"
-    assert scene.refuses(scene.maker.token({"alg": "PS256"}))  # the key is for RS256 alone
+    other = scene.maker.token({"alg": "PS256"})
+    assert eventually(lambda: scene.refuses(other))  # the key is for RS256 alone
 
 
 def _small_rsa() -> dict[str, Any]:
@@ -355,13 +371,62 @@ def test_whoever_has_a_known_key_does_not_wait_for_a_slow_provider(scene: Scene)
 
 def test_many_at_once_bring_one_visit(scene: Scene) -> None:
     token, seen = scene.maker.token(), []
-    threads = [threading.Thread(target=lambda: seen.append(scene.agent(token))) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda: seen.append(scene.agent(token))) for _ in range(MAX_WAITING)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert seen == ["clinic-a:ann"] * 8
+    assert seen == ["clinic-a:ann"] * MAX_WAITING
     assert scene.provider.n_visits == 1
+
+
+def test_nobody_waits_for_a_silent_provider_but_a_few_whose_keys_are_unknown(
+    provider: Provider, settings: OpenIdSettings
+) -> None:
+    name = node_issuer_name("clinics", NODE)
+    own = TokenIssuer(name, name, "own")
+    users = UserTokens(
+        "clinics",
+        NODE,
+        settings=UserTokenSettings(providers=(settings,)),
+        own_keys=own.public_keys(),
+    )
+    provider.wait_s = 1.5
+    guess = Identification("clinics", users.identify)
+    ann = own.issue_unbound(AgentId(f"{NODE}:ann"))
+
+    async def took_s(token: str) -> tuple[str, float]:
+        began = time.monotonic()
+        try:
+            found = (await guess.by_token([(b"authorization", b"Bearer " + token.encode())])).name
+        except NotIdentified:
+            found = "nobody"
+        return found, time.monotonic() - began
+
+    async def scene() -> tuple[list[tuple[str, float]], tuple[str, float]]:
+        stranger = _maker(provider).token({"kid": "invented"})
+        strangers = [asyncio.create_task(took_s(stranger)) for _ in range(MAX_THREADS + 4)]
+        await asyncio.sleep(0.3)
+        found = await took_s(ann)
+        return list(await asyncio.gather(*strangers)), found
+
+    strangers, (who, seconds) = asyncio.run(scene())
+    assert (who, seconds < 0.5) == ("clinic-a:ann", True)
+    assert {found for found, _ in strangers} == {"nobody"}
+    assert sum(seconds > 0.8 for _, seconds in strangers) == MAX_WAITING
+
+
+def test_with_a_known_key_nobody_waits_though_the_keys_are_due(scene: Scene) -> None:
+    token = scene.maker.token()
+    scene.agent(token)
+    scene.key_clock.now_s += 3_601
+    scene.provider.wait_s = 1.0
+    began = time.monotonic()
+    assert scene.agent(token) == "clinic-a:ann"
+    assert time.monotonic() - began < 0.5
+    assert eventually(lambda: scene.provider.n_visits == 2)
 
 
 def test_a_token_of_nobody_known_brings_no_visit(scene: Scene) -> None:

@@ -5,8 +5,9 @@ very issuer that was asked for. Nothing else of it is used but where its keys ar
 
 *Guaranteed*, against whoever cannot break TLS or the certificate authorities that are trusted:
 the keys are the provider's, not older than ``max_age_s``. *Not protected:* a provider can name any
-of the agents with its prefix. A key that it withdraws is believed here for up to ``refresh_s``, and
-while the provider does not answer for up to ``max_age_s``.
+of the agents with its prefix. A key that it withdraws is believed here for up to ``refresh_s`` and
+the moment in which the first token after that brings new keys; while the provider does not answer,
+or nobody comes, for up to ``max_age_s``.
 """
 
 from __future__ import annotations
@@ -37,11 +38,13 @@ from cloister.web.addresses import is_loopback
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["KeyCache", "OpenIdSettings", "fetch_keys"]
+__all__ = ["MAX_WAITING", "KeyCache", "OpenIdSettings", "fetch_keys"]
 
 DISCOVERY: Final = "/.well-known/openid-configuration"
 MAX_DOCUMENT_BYTES: Final = 262_144
 MAX_KEYS: Final = 64
+MAX_WAITING: Final = 4  # fewer than the threads that identify callers (web.admission)
+_STEPS: Final = 4  # to connect and to read, twice
 MIN_REFRESH_S: Final = 60.0  # an unknown key id brings no more requests than one a minute
 
 _log = logging.getLogger(__name__)
@@ -109,6 +112,10 @@ class OpenIdSettings(Settings):
 class KeyCache:
     """One provider's keys; threads may share it.
 
+    They are fetched in a thread of their own. Whoever has a known key never waits for that. With
+    an unknown one few wait, so that strangers who invent keys cannot hold up others while a
+    provider is silent; the rest is refused until the keys are there.
+
     Parameters
     ----------
     settings
@@ -117,6 +124,8 @@ class KeyCache:
         Told the new key set whenever one was fetched; may raise `SettingsError`.
     drop
         Told when the keys are too old.
+    waiting
+        How many may wait at a time, for all providers together.
     clock
         Seconds that never go back.
     """
@@ -127,48 +136,59 @@ class KeyCache:
         take: Callable[[dict[str, Any]], None],
         drop: Callable[[], None],
         *,
+        waiting: threading.Semaphore | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings, self._take, self._drop, self._clock = settings, take, drop, clock
-        self._lock = threading.Lock()
+        self._waiting = waiting or threading.Semaphore(MAX_WAITING)
+        self._lock = threading.Lock()  # for moments only, never while the provider is asked
         self._key_ids: frozenset[str] = frozenset()
         self._fetched_s = self._tried_s = float("-inf")
+        self._done = threading.Event()
+        self._done.set()
 
     def ensure(self, key_id: str) -> None:
-        """See that a key is there, if the provider has it, and that none is too old.
-
-        With a key that is known nobody waits for another's request to the provider.
-        """
-        known = key_id in self._key_ids
-        if known and not self._is_due():
+        """See that a key is there, if the provider has it, and that none is too old."""
+        with self._lock:
+            self._drop_old()
+            known = key_id in self._key_ids
+            if not known or self._age_s() > self._settings.refresh_s:
+                self._begin()
+            done = self._done
+        if known or done.is_set() or not self._waiting.acquire(blocking=False):
             return
-        if not self._lock.acquire(blocking=not known):
-            return  # somebody fetches already
         try:
-            if (key_id not in self._key_ids or self._is_due()) and self._may_try():
-                self._refresh()
-            if self._clock() - self._fetched_s > self._settings.max_age_s:
-                self._key_ids = frozenset()
-                self._drop()
+            done.wait(_STEPS * self._settings.timeout_s)
         finally:
-            self._lock.release()
+            self._waiting.release()
 
-    def _is_due(self) -> bool:
-        return self._clock() - self._fetched_s > self._settings.refresh_s
+    def _age_s(self) -> float:
+        return self._clock() - self._fetched_s
 
-    def _may_try(self) -> bool:
-        return self._clock() - self._tried_s >= MIN_REFRESH_S
+    def _drop_old(self) -> None:
+        if self._key_ids and self._age_s() > self._settings.max_age_s:
+            self._key_ids = frozenset()
+            self._drop()
 
-    def _refresh(self) -> None:
-        self._tried_s = self._clock()
+    def _begin(self) -> None:
+        """Fetch in the background, unless somebody does, or did within the last minute."""
+        now_s, done = self._clock(), threading.Event()
+        if not self._done.is_set() or now_s - self._tried_s < MIN_REFRESH_S:
+            return
+        threading.Thread(target=self._fetch, args=(now_s, done), daemon=True).start()
+        self._tried_s, self._done = now_s, done
+
+    def _fetch(self, began_s: float, done: threading.Event) -> None:
         try:
             key_set = fetch_keys(self._settings)
-            self._take(key_set)
+            with self._lock:
+                self._take(key_set)
+                self._fetched_s = began_s
+                self._key_ids = frozenset(one["kid"] for one in key_set["keys"])
         except CloisterError as error:
             _log.warning("keys of %s: %s", self._settings.issuer, error.what)
-            return
-        self._fetched_s = self._clock()
-        self._key_ids = frozenset(one["kid"] for one in key_set["keys"])
+        finally:
+            done.set()
 
 
 def fetch_keys(settings: OpenIdSettings) -> dict[str, Any]:

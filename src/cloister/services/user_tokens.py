@@ -12,6 +12,7 @@ no key is its user for whoever has it, until it ends. Roles and groups are as ol
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from itertools import pairwise
@@ -31,7 +32,7 @@ from cloister.pods.overlay.tokens import (
     refused,
     unverified_parts,
 )
-from cloister.services.openid import KeyCache, OpenIdSettings
+from cloister.services.openid import MAX_WAITING, KeyCache, OpenIdSettings
 from cloister.web.callers import Caller, Role, caller_uri
 
 if TYPE_CHECKING:
@@ -172,8 +173,9 @@ class UserTokens:
             built_in.append(self._own_issuer(node_issuer_name(federation, node), own_keys))
         self._tokens = TokenVerifier(built_in, clock=clock)
         self._proofs = ProofVerifier(ServerId(node), self._tokens, settings=proofs, clock=clock)
+        waiting = threading.Semaphore(MAX_WAITING)
         self._caches = {
-            one.issuer: self._key_cache(one, key_clock) for one in self._settings.providers
+            one.issuer: self._key_cache(one, waiting, key_clock) for one in self._settings.providers
         }
 
     def verify(self, token: str, *, proof: str = "", content: bytes = b"") -> VerifiedUser:
@@ -224,11 +226,19 @@ class UserTokens:
             max_lifetime_s=self._settings.max_lifetime_s,
         )
 
-    def _key_cache(self, provider: OpenIdSettings, clock: Callable[[], float]) -> KeyCache:
+    def _key_cache(
+        self,
+        provider: OpenIdSettings,
+        waiting: threading.Semaphore,
+        clock: Callable[[], float],
+    ) -> KeyCache:
         def take(keys: dict[str, Any]) -> None:
             self._tokens.replace(self._provided_issuer(provider, keys))
 
-        return KeyCache(provider, take, lambda: self._tokens.drop(provider.issuer), clock=clock)
+        def drop() -> None:
+            self._tokens.drop(provider.issuer)
+
+        return KeyCache(provider, take, drop, waiting=waiting, clock=clock)
 
     def _provided_issuer(self, provider: OpenIdSettings, keys: dict[str, Any]) -> TrustedIssuer:
         return TrustedIssuer(
