@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from services.faults.training import Training, made_training, running_training
+from services.processes import wait_until
 
 
 class Case(NamedTuple):
@@ -64,7 +65,8 @@ def test_a_node_that_is_started_again_in_mid_session_takes_no_further_part_in_it
     training.wait_all_nodes()
     with training.held_at("clinic-a", "before share_keys"):
         number = training.n_rounds()
-        training.processes.kill("clinic-b")  # it has advertised its keys, which are gone now
+        wait_until(lambda: training.n_answers("clinic-b") == 2)  # keys and shares
+        training.processes.kill("clinic-b")  # what it needs to go on was in memory
         training.processes.start("clinic-b")
     training.wait_all_nodes()
     rounds = training.check(number)

@@ -124,6 +124,12 @@ class Training:
             rows = connection.exec_driver_sql(query).all()
         return [LoggedRound(n, read_model(bytes(m)), tuple(json.loads(s))) for n, m, s in rows]
 
+    def n_answers(self, node: str) -> int:
+        """Return how many calls of the round under way a node has answered."""
+        query = "SELECT count(*) FROM cloister_site_answer"
+        with Database.open(self.state(node)) as database, database.reading() as connection:
+            return int(connection.exec_driver_sql(query).scalar() or 0)
+
     def check(self, since: int = 0) -> list[LoggedRound]:
         """See that every model is the one before, moved by the mean of what its sites teach.
 
