@@ -84,7 +84,7 @@ def test_a_bound_token_needs_its_holder(home: Home, tmp_path: Path) -> None:
     (tmp_path / "holder.json").write_text(json.dumps(holder.as_dict(private=False)))
     issued = done("issue", "ann", *home.who, "--holder", tmp_path / "holder.json")
     assert issued["bound"] is True
-    users = home.users(bound=True)
+    users = home.users()
     with pytest.raises(AccessDenied):
         users.verify(issued["token"])
     proof = Credential(issued["token"], holder).prove(ServerId("clinic-a"), b"what")

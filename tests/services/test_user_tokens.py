@@ -183,9 +183,12 @@ def test_groups_of_others_are_not_believed(clock: Clock) -> None:
     assert user.reader.groups == {"clinic-a:night"}
 
 
-def test_where_tokens_must_be_bound_an_unbound_one_is_refused(clock: Clock) -> None:
-    with pytest.raises(AccessDenied, match=REFUSED):
-        users(clock, bound=True).verify(MAKER.token())
+def test_a_node_that_would_let_nobody_in_does_not_start() -> None:
+    with pytest.raises(SettingsError, match="no route takes proofs"):
+        UserTokenSettings(bound=True)
+    with pytest.raises(SettingsError, match="no route takes proofs"):
+        _provider("a", bound=True)
+    assert not UserTokenSettings(bound=False).bound
 
 
 def test_where_the_built_in_issuer_is_not_believed_its_tokens_are_refused(clock: Clock) -> None:
@@ -193,9 +196,8 @@ def test_where_the_built_in_issuer_is_not_believed_its_tokens_are_refused(clock:
         users(clock, built_in=False).verify(MAKER.token())
 
 
-@pytest.mark.parametrize("bound", [True, False])
-def test_a_bound_token_needs_its_holders_proof_of_this_request(bound: bool, clock: Clock) -> None:
-    verifier, holder = users(clock, bound=bound), new_holder_key()
+def test_a_bound_token_needs_its_holders_proof_of_this_request(clock: Clock) -> None:
+    verifier, holder = users(clock), new_holder_key()
     asker = Credential(MAKER.token(cnf={"jkt": holder.thumbprint()}), holder)
     thief = Credential(asker.token, new_holder_key())
 

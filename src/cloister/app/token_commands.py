@@ -91,7 +91,8 @@ def issue(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Bind the token to this key (a JSON Web Key): each request then needs a proof.",
+            help="Bind the token to this key (a JSON Web Key): each request then needs a proof, "
+            "which the routes of nodes do not take yet.",
             show_default="whoever has the token is the user",
         ),
     ] = None,

@@ -38,7 +38,7 @@ from cloister.web.addresses import is_loopback
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["MAX_WAITING", "KeyCache", "OpenIdSettings", "fetch_keys"]
+__all__ = ["MAX_WAITING", "KeyCache", "OpenIdSettings", "fetch_keys", "require_unbound"]
 
 DISCOVERY: Final = "/.well-known/openid-configuration"
 MAX_DOCUMENT_BYTES: Final = 262_144
@@ -48,6 +48,16 @@ _STEPS: Final = 4  # to connect and to read, twice
 MIN_REFRESH_S: Final = 60.0  # an unknown key id brings no more requests than one a minute
 
 _log = logging.getLogger(__name__)
+
+
+def require_unbound(bound: bool) -> bool:
+    """Refuse settings with which nobody could come in."""
+    if bound:
+        raise ValueError(
+            "no route takes proofs from users, so that nobody could come in: leave it out, and "
+            "keep tokens short (max_lifetime_s)"
+        )
+    return bound
 
 
 class OpenIdSettings(Settings):
@@ -69,7 +79,8 @@ class OpenIdSettings(Settings):
     algorithms
         How tokens may be signed. ``none`` and shared secrets never are.
     bound
-        Whether tokens must be bound to a key of their holder.
+        Whether tokens must be bound to a key of their holder: cannot be set, since no route takes
+        proofs from users yet.
     max_lifetime_s, clock_skew_s
         Tokens for longer are refused; by how much the provider's clock may be ahead.
     timeout_s
@@ -94,6 +105,8 @@ class OpenIdSettings(Settings):
     timeout_s: float = Field(default=5.0, gt=0, le=60.0)
     refresh_s: float = Field(default=3_600.0, ge=MIN_REFRESH_S)
     max_age_s: float = Field(default=86_400.0, ge=MIN_REFRESH_S)
+
+    _unbound = field_validator("bound")(require_unbound)
 
     @field_validator("issuer")
     @classmethod

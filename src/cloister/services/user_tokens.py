@@ -19,7 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from cloister.core.ids import ServerId
 from cloister.core.rights import Reader
@@ -32,7 +32,7 @@ from cloister.pods.overlay.tokens import (
     refused,
     unverified_parts,
 )
-from cloister.services.openid import MAX_WAITING, KeyCache, OpenIdSettings
+from cloister.services.openid import MAX_WAITING, KeyCache, OpenIdSettings, require_unbound
 from cloister.web.callers import Caller, Role, caller_uri
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ class UserTokenSettings(Settings):
     built_in
         Whether tokens of the node's own issuer (`cloister token issue`) are believed.
     bound
-        Whether these must be bound to a key of their holder.
+        Whether these must be bound to a key of their holder; cannot be set, since a node's routes
+        take no proofs from users yet.
     max_lifetime_s
         Such tokens for longer are refused.
     providers
@@ -97,6 +98,8 @@ class UserTokenSettings(Settings):
     providers: tuple[OpenIdSettings, ...] = ()
     operators: RoleMembers = RoleMembers()
     officers: RoleMembers = RoleMembers()
+
+    _unbound = field_validator("bound")(require_unbound)
 
     @model_validator(mode="after")
     def _apart(self) -> Self:
