@@ -63,9 +63,7 @@ def made_clinics(
 def user_client(folder: FederationFolder, user: SampleUser | str) -> UserClient:
     """Return a user's way to the home node."""
     agent, groups = (user, frozenset()) if isinstance(user, str) else (user.agent_id, user.groups)
-    node = agent.partition(":")[0]
-    authority = folder.folder / "authority" / "authority.pem"
-    return UserClient(folder.url(node), folder.token(agent, groups=groups), authority)
+    return UserClient.in_folder(folder, agent, folder.token(agent, groups=groups))
 
 
 def wait_until(

@@ -61,8 +61,7 @@ def searched(
     """Search as a user, and click."""
     made = FederationFolder(folder)
     token = made.token(user, groups=groups)
-    authority = made.folder / "authority" / "authority.pem"
-    with UserClient(made.url(user.partition(":")[0]), token, authority) as client:
+    with UserClient.in_folder(made, user, token) as client:
         answer = client.search(query, explain=explain)
         there = [rank for rank in clicks if rank <= len(answer.results)]
         for rank in there:

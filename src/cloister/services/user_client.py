@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-import ssl
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import httpx
 from pydantic import ValidationError
 
-from cloister.core.errors import AccessDenied, CloisterError, DataError, NotFound
+from cloister.core.errors import (
+    AccessDenied,
+    CloisterError,
+    DataError,
+    NotFound,
+    SettingsError,
+)
 from cloister.services.node.messages import KeptOfUser, SearchAnswer
+from cloister.web.callers import Caller, Role
 from cloister.web.messages import Message
+from cloister.web.peer_socket import Deadline, peer_socket
 from cloister.web.refusals import PeerBusy, PeerUnreachable
+from cloister.web.tls import user_context
+
+if TYPE_CHECKING:
+    from cloister.services.federation_folder import FederationFolder
 
 __all__ = ["UserClient"]
 
@@ -41,20 +52,53 @@ class UserClient:
         The federation's certificate authority, in PEM: no other is believed.
     timeout_s
         For an answer.
+    revoked
+        The authority's list of revoked certificates, as it is now: a node that it names gets
+        nothing. Not looked at unless given.
+    federation, node
+        Whom the certificate must name before anything is sent. Unless they are given, the token
+        goes to every service that the authority certified for the address.
     """
 
     def __init__(
-        self, url: str, token: str, authority: str | Path, *, timeout_s: float = 30.0
+        self,
+        url: str,
+        token: str,
+        authority: str | Path,
+        *,
+        timeout_s: float = 30.0,
+        revoked: str | Path | None = None,
+        federation: str | None = None,
+        node: str | None = None,
     ) -> None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
-        context.load_verify_locations(cafile=authority)
+        context = user_context(Path(authority), None if revoked is None else Path(revoked))
+        if (federation is None) != (node is None):
+            raise SettingsError("federation and node go together", where="UserClient")
+        if federation is not None and node is not None:
+            expected = Caller(Role.NODE, node)
+            context.sslsocket_class = peer_socket(expected, federation, Deadline())
         self._http = httpx.Client(
             base_url=url,
             verify=context,
             trust_env=False,
             timeout=timeout_s,
             headers={"authorization": f"Bearer {token}"},
+        )
+
+    @classmethod
+    def in_folder(
+        cls, folder: FederationFolder, agent: str, token: str, *, timeout_s: float = 30.0
+    ) -> Self:
+        """Return the way of a user of a federation folder to the home node, and no other."""
+        node, authority = agent.partition(":")[0], folder.folder / "authority"
+        return cls(
+            folder.url(node),
+            token,
+            authority / "authority.pem",
+            timeout_s=timeout_s,
+            revoked=authority / "revoked.pem",
+            federation=folder.roster.name,
+            node=node,
         )
 
     def search(self, query: str, *, explain: bool = False) -> SearchAnswer:

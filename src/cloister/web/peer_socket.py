@@ -17,7 +17,7 @@ from cloister.core.errors import AccessDenied
 from cloister.web.callers import Caller, caller_of_certificate
 from cloister.web.tls import TlsFiles, client_context
 
-__all__ = ["Deadline", "peer_context"]
+__all__ = ["Deadline", "peer_context", "peer_socket"]
 
 
 class Deadline(threading.local):
@@ -42,6 +42,13 @@ def peer_context(
     files: TlsFiles, expected: Caller, federation: str, deadline: Deadline
 ) -> ssl.SSLContext:
     """Return a context whose sockets connect to one service of the federation only."""
+    context = client_context(files)
+    context.sslsocket_class = peer_socket(expected, federation, deadline)
+    return context
+
+
+def peer_socket(expected: Caller, federation: str, deadline: Deadline) -> type[ssl.SSLSocket]:
+    """Return a kind of socket that connects to one service of the federation only."""
 
     class PeerSocket(ssl.SSLSocket):
         """A socket to one service."""
@@ -56,9 +63,7 @@ def peer_context(
             left_s = deadline.left_s()
             super().settimeout(left_s if value is None else min(value, left_s))
 
-    context = client_context(files)
-    context.sslsocket_class = PeerSocket
-    return context
+    return PeerSocket
 
 
 def _named(certificate: Any, federation: str) -> Caller | None:

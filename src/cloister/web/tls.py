@@ -18,7 +18,7 @@ from cloister.core.errors import AccessDenied, NotFound, SettingsError
 from cloister.core.settings import Settings
 from cloister.web.tls_ends import tls_ends
 
-__all__ = ["LiveTls", "TlsFiles", "client_context", "server_context"]
+__all__ = ["LiveTls", "TlsFiles", "client_context", "server_context", "user_context"]
 
 _OTHERS = 0o007  # everybody beside the owner and the group
 
@@ -103,24 +103,46 @@ def client_context(files: TlsFiles) -> ssl.SSLContext:
     return _context(ssl.PROTOCOL_TLS_CLIENT, files)
 
 
+def user_context(authority: Path, revoked: Path | None = None) -> ssl.SSLContext:
+    """Return a context for clients that have no certificate themselves."""
+    for path in (authority, *(() if revoked is None else (revoked,))):
+        _check(path, secret=False)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        _believe(context, authority, revoked)
+    except (OSError, ValueError) as error:
+        raise _unusable("the authority or its list", authority, error) from None
+    return context
+
+
 def _context(protocol: int, files: TlsFiles) -> ssl.SSLContext:
     for path in files.paths():
         _check(path, secret=path == files.key)
     context = ssl.SSLContext(protocol)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
     try:
-        context.load_verify_locations(cafile=files.authority)
-        if files.revoked is not None:
-            context.load_verify_locations(cafile=files.revoked)
-            context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+        _believe(context, files.authority, files.revoked)
         context.load_cert_chain(files.certificate, files.key, password=_no_password)
     except (OSError, ValueError) as error:  # of ssl too
-        raise SettingsError(
-            f"the certificate, its key or its authority cannot be used ({type(error).__name__})",
-            where=str(files.certificate),
-            remedy="name files in PEM that belong together",
-        ) from None
+        what = "the certificate, its key or its authority"
+        raise _unusable(what, files.certificate, error) from None
     return context
+
+
+def _believe(context: ssl.SSLContext, authority: Path, revoked: Path | None) -> None:
+    """Believe one authority, and nobody whom its list names."""
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.load_verify_locations(cafile=authority)
+    if revoked is not None:
+        context.load_verify_locations(cafile=revoked)
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+
+
+def _unusable(what: str, path: Path, error: Exception) -> SettingsError:
+    return SettingsError(
+        f"{what} cannot be used ({type(error).__name__})",
+        where=str(path),
+        remedy="name files in PEM that belong together",
+    )
 
 
 def _check(path: Path, *, secret: bool) -> None:

@@ -194,8 +194,7 @@ def _silent_nodes(folder: FederationFolder, processes: Processes) -> Figures:
 
 def _client(folder: FederationFolder, user: SampleUser) -> UserClient:
     token = folder.token(user.agent_id, groups=user.groups)
-    authority = folder.folder / "authority" / "authority.pem"
-    return UserClient(folder.url(NODES[0]), token, authority)
+    return UserClient.in_folder(folder, user.agent_id, token)
 
 
 def _reader(clinics: SampleClinics) -> SampleUser:

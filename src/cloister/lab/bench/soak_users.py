@@ -48,10 +48,8 @@ class _Client(NamedTuple):
 
 def client_of(folder: FederationFolder, user: SampleUser) -> UserClient:
     """Return a user's way to the home node, with a new token."""
-    node = user.agent_id.partition(":")[0]
     token = folder.token(user.agent_id, groups=user.groups, lifetime_s=TOKEN_S)
-    authority = folder.folder / "authority" / "authority.pem"
-    return UserClient(folder.url(node), token, authority, timeout_s=ANSWER_S)
+    return UserClient.in_folder(folder, user.agent_id, token, timeout_s=ANSWER_S)
 
 
 class SearchingUsers:
