@@ -147,7 +147,7 @@ def test_a_federation_searches_learns_loses_a_node_in_mid_round_and_counts_every
     n_counted = done["n_interactions"]
     assert n_counted == n_shown > 10
     np.testing.assert_allclose(model_now(scene), wanted, rtol=0, atol=ATOL)
-    assert np.abs(wanted - first).max() > 1_000 * ATOL
+    assert np.abs(wanted - first).max() > 100 * ATOL
 
     # The second: clinic-b dies with its pages taken and its sum not sent.
     n_shown += search_and_click(scene, 7)

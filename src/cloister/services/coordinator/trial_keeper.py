@@ -101,8 +101,5 @@ class TrialKeeper:
 
     def _age_s(self, trial: Trial) -> float:
         """Return for how long the trial has been in its state."""
-        began = {"open": "opened", "voting": "voting"}[trial.state]
-        for event in reversed(self.trials.history()):
-            if event.what == began and event.about.get("trial") == trial.trial_id:
-                return (self._clock() - datetime.fromisoformat(event.at)).total_seconds()
-        return 0.0
+        began = trial.opened_at if trial.state == "open" else trial.voting_at
+        return (self._clock() - datetime.fromisoformat(began)).total_seconds()

@@ -201,6 +201,8 @@ class Node:
     def _refresh(self) -> None:
         if self._links.coordinator is not None and self._file.simulated is None:
             self.serving.refresh(self._links.coordinator)
+            trial = self.serving.trial  # pages of trials that are over are of no use
+            self.log.forget_trials_but(None if trial is None else trial.trial_id)
 
     def _send_votes(self) -> None:
         trial, coordinator = self.serving.trial, self._links.coordinator
