@@ -1,6 +1,6 @@
 """Trials on a schedule: opened after so many rounds, voted on after some time, then decided.
 
-When a trial was opened, and when votes were called, is in the history of trials, in the database;
+When a trial was opened, and when votes were called, is in its record, in the database;
 so a coordinator that is started again keeps to the same times.
 """
 
