@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cloister.cloud.loopback import LOOPBACK
+from cloister.web.addresses import is_loopback
 
 __all__ = [
     "Base",
@@ -183,7 +183,7 @@ def check_serving(given: Mapping[str, Any]) -> None:
     if (given["tls_certificate"] is None) != (given["tls_key"] is None):
         raise typer.BadParameter("--tls-certificate and --tls-key go together")
     secure = given["tls_certificate"] is not None or given["behind_proxy"]
-    if given["host"] not in LOOPBACK and not secure:
+    if not is_loopback(given["host"]) and not secure:
         raise typer.BadParameter(
             "beyond this machine keys of boxes need TLS: give --tls-certificate and --tls-key, or "
             "--behind-proxy where a proxy does it"

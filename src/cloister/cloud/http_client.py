@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 from urllib.parse import urlsplit
 
-from cloister.cloud.loopback import LOOPBACK
 from cloister.cloud.rank_request import RankAnswer, RankRequest
 from cloister.core.errors import (
     AccessDenied,
@@ -24,6 +23,7 @@ from cloister.core.errors import (
     StoreError,
 )
 from cloister.core.file_errors import explained
+from cloister.web.addresses import is_loopback
 
 if TYPE_CHECKING:
     import httpx
@@ -162,7 +162,7 @@ class HttpTransport:
 def _checked(address: str) -> str:
     try:
         parts = urlsplit(address)
-        local = parts.scheme == "http" and parts.hostname in LOOPBACK
+        local = parts.scheme == "http" and is_loopback(parts.hostname or "")
         sound = local or (parts.scheme == "https" and parts.hostname)
     except ValueError:  # half an IPv6 address
         sound = False

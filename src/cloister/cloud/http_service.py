@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import socket
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from cloister.cloud.loopback import LOOPBACK
 from cloister.core.errors import CloisterError, MissingDependency, SettingsError
 from cloister.privacy.private_file import read_private_file
+from cloister.web.addresses import is_loopback
+from cloister.web.listening import listening_socket
 
 if TYPE_CHECKING:
     from cloister.cloud.http_routes import CloudServiceLimits
@@ -71,7 +71,7 @@ def serve(
 
     if tls_key and not tls_certificate:
         raise SettingsError("a key needs its certificate", where=str(tls_key))
-    if host not in LOOPBACK and not (tls_certificate or behind_proxy):
+    if not is_loopback(host) and not (tls_certificate or behind_proxy):
         raise SettingsError(
             "beyond this machine keys need TLS",
             where=host,
@@ -92,7 +92,7 @@ def serve(
         timeout_graceful_shutdown=SHUTDOWN_S,
     )
     _load(config, tls_certificate)
-    with _listener(host, port) as listener:
+    with listening_socket(host, port) as listener:
         if listening is not None:
             shown = f"[{host}]" if ":" in host else host
             scheme = "https" if tls_certificate else "http"
@@ -152,22 +152,6 @@ def _load(config: Any, certificate: str | Path | None) -> None:
 def _announce(address: str) -> None:
     sys.stdout.write(json.dumps({"address": address}) + "\n")
     sys.stdout.flush()
-
-
-def _listener(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sends small answers at once (TCP_NODELAY) only where the protocol is named.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen()
-    except (OSError, OverflowError) as error:
-        listener.close()
-        raise SettingsError(
-            f"cannot listen: {error}", where=f"{host}:{port}", remedy="choose another port"
-        ) from None
-    return listener
 
 
 def _uvicorn() -> Any:

@@ -13,9 +13,9 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
+from cloister.core.closing import Closing
 from cloister.core.errors import NotFound, StoreError
 from cloister.services.federation_folder import FederationFolder
 
@@ -26,7 +26,7 @@ _ENDED_S: Final = 15.0
 _SHOWN: Final = 3_000  # characters of a log
 
 
-class Processes:
+class Processes(Closing):
     """The services of a federation folder, each a process; close it, or use it in a ``with``.
 
     Parameters
@@ -139,17 +139,6 @@ class Processes:
                 process.kill()
                 process.wait(_ENDED_S)
             self._closed(service)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _process(self, service: str) -> subprocess.Popen[str]:
         if service not in self._running:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import httpx
 from pydantic import ValidationError
 
+from cloister.core.closing import Closing
 from cloister.core.errors import (
     AccessDenied,
     CloisterError,
@@ -39,7 +39,7 @@ _KINDS: Final[dict[int, type[CloisterError]]] = {
 }
 
 
-class UserClient:
+class UserClient(Closing):
     """Searches and clicks as one user; close it, or use it in a ``with``.
 
     Parameters
@@ -120,17 +120,6 @@ class UserClient:
     def close(self) -> None:
         """Let go of the connection."""
         self._http.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _asked(self, method: str, path: str, kind: type[M], **fields: Any) -> M:
         answer = self._answer(method, path, fields or None)

@@ -29,6 +29,7 @@ from cloister.web.addresses import is_loopback
 from cloister.web.connections import Connection, OpenConnections
 from cloister.web.door import Door
 from cloister.web.limits import ServiceLimits
+from cloister.web.listening import listening_socket
 from cloister.web.logs import SeldomLog, failure, log_event
 from cloister.web.metrics import ServiceMetrics
 from cloister.web.tls import LiveTls, TlsFiles
@@ -38,7 +39,6 @@ from cloister.web.watched_protocol import HEAD_BYTES, Watch, WatchedProtocol
 __all__ = ["serve"]
 
 SHUTDOWN_S = 5  # for requests that are worked on when the process is told to end
-BACKLOG = 1024
 _LOOKS_EVERY = 2  # ticks of uvicorn's, 0.1 s each
 _REFRESHES_EVERY = 10
 
@@ -75,7 +75,7 @@ def serve(
             "beyond this machine TLS is needed", where=host, remedy="give certificates"
         )
     live = LiveTls(tls) if tls is not None else None
-    with _listener(host, port) as listener:
+    with listening_socket(host, port) as listener:
         server = _Server(service, listener, live, limits or ServiceLimits(), stopping)
         server.told = (listening, _address(host, listener, encrypted=tls is not None))
         server.run()
@@ -186,20 +186,3 @@ def _config(service: FastAPI) -> uvicorn.Config:
 def _address(host: str, listener: socket.socket, *, encrypted: bool) -> str:
     shown = f"[{host}]" if ":" in host else host
     return f"{'https' if encrypted else 'http'}://{shown}:{listener.getsockname()[1]}"
-
-
-def _listener(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sends small answers at once (TCP_NODELAY) only where the protocol is named.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(BACKLOG)
-        listener.setblocking(False)
-    except (OSError, OverflowError) as error:
-        listener.close()
-        raise SettingsError(
-            f"cannot listen: {error}", where=f"{host}:{port}", remedy="choose another port"
-        ) from None
-    return listener

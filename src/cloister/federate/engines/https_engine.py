@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
+from cloister.core.closing import Closing
 from cloister.core.errors import CloisterError
 from cloister.federate.engines.site_call import NO_CALL, SiteCall, SiteId, SiteReply
 from cloister.web.client import PeerClient, PeerUnreachable
@@ -17,7 +17,7 @@ ROUND_PATH: Final = "/v1/round"
 _SPARE_S: Final = 0.5  # what waiting for all takes longer than waiting for one
 
 
-class HttpsEngine:
+class HttpsEngine(Closing):
     """Calls nodes by their addresses; close it, or use it in a ``with``. Threads may share it.
 
     Parameters
@@ -66,14 +66,3 @@ class HttpsEngine:
         self._pool.shutdown(wait=False, cancel_futures=True)
         for node in self._nodes.values():
             node.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
+from cloister.core.closing import Closing
 from cloister.federate.engines.engine import Engine
 from cloister.federate.engines.site_call import (
     PROTOCOL_VERSION,
@@ -27,7 +27,7 @@ HELLO: Final = SiteCall(SiteMethod.HELLO, 0, PROTOCOL_VERSION, b"")
 _log: Final = logging.getLogger(__name__)
 
 
-class WatchingEngine:
+class WatchingEngine(Closing):
     """An engine that leaves silent sites alone; close it, or use it in a ``with``.
 
     Parameters
@@ -77,17 +77,6 @@ class WatchingEngine:
         self._closed = True
         self._wake.set()
         self._watch.join(self._hello_s + 1)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _look(self) -> None:
         pause = threading.Event()

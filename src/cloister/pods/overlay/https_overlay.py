@@ -10,9 +10,9 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
+from cloister.core.closing import Closing
 from cloister.core.errors import CloisterError, NotFound, SettingsError
 from cloister.core.ids import ServerId
 from cloister.pods.overlay.fan_out import CarriedNode
@@ -44,7 +44,7 @@ class _Way:
         self.client.close()
 
 
-class HttpsOverlay:
+class HttpsOverlay(Closing):
     """Reaches nodes by their addresses, for any user; close it, or use it in a ``with``.
 
     A node that did not answer in time is left alone for some seconds, and missing meanwhile.
@@ -117,17 +117,6 @@ class HttpsOverlay:
         """Let go of all connections."""
         for way in self._ways.values():
             way.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _asked(
         self, node: HttpsNode, request: NodeRequest, question: bytes, timeout_s: float
