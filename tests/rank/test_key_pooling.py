@@ -37,7 +37,11 @@ def test_values_are_those_of_one_key_at_a_time(
     for row, key in enumerate(KEYS):
         vector = keys.vectors[row] if keys.known[row] else None
         wanted = kernel_values(key, vector, table, mask_exact=mask)[chosen]
-        np.testing.assert_allclose(found[row], wanted, rtol=2e-5, atol=1e-7)
+        soft, exact = slice(0, 10), slice(10, 11)
+        np.testing.assert_allclose(found[row][:, soft], wanted[:, soft], rtol=2e-5, atol=1e-7)
+        # The last kernel is a thousandth wide: where a cosine lies three widths from 1, its last
+        # bit (6e-8) is worth 6e-8 * 0.003 / 0.001^2 = 2e-4 of the value.
+        np.testing.assert_allclose(found[row][:, exact], wanted[:, exact], rtol=1e-3, atol=1e-7)
 
 
 @given(worlds, st.integers(0, 9))
