@@ -31,13 +31,18 @@ class AtOnce:
     """
 
     def __init__(self, n_running: int, n_waiting: int) -> None:
-        self._n_running, self._n_waiting = n_running, n_waiting
+        self._n_running, self._most = n_running, n_running + n_waiting
+        self._n = 0  # that run or wait; one event loop counts them
         self._limiter: anyio.CapacityLimiter | None = None  # made in the loop that uses it
 
     async def run(self, work: Callable[[], T]) -> T:
         """Return what the work returns, from a thread."""
         if self._limiter is None:
             self._limiter = anyio.CapacityLimiter(self._n_running)
-        if self._limiter.statistics().tasks_waiting >= self._n_waiting:
+        if self._n >= self._most:
             raise TooMany("too many searches at a time", busy=True)
-        return await anyio.to_thread.run_sync(work, limiter=self._limiter)
+        self._n += 1
+        try:
+            return await anyio.to_thread.run_sync(work, limiter=self._limiter)
+        finally:
+            self._n -= 1
