@@ -25,14 +25,22 @@ if TYPE_CHECKING:
 
     from cloister.store.database import Database
 
-__all__ = ["Migration", "Schema", "migrate"]
+__all__ = [
+    "HISTORY",
+    "METADATA",
+    "Migration",
+    "Schema",
+    "migrate",
+    "operations_on",
+    "sole_migrator",
+]
 
 _LOCK_KEY: Final = int.from_bytes(b"cloister", "big")  # PostgreSQL's advisory locks are numbers
 
-_metadata = sa.MetaData()
-_history = sa.Table(
+METADATA: Final = sa.MetaData()
+HISTORY: Final = sa.Table(
     "cloister_migration",
-    _metadata,
+    METADATA,
     sa.Column("component", sa.Text, primary_key=True),
     sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("name", sa.Text, nullable=False),
@@ -107,12 +115,12 @@ def migrate(database: Database, schema: Schema) -> tuple[Migration, ...]:
 
 
 def _missing(schema: Schema, connection: sa.Connection) -> tuple[Migration, ...]:
-    if not sa.inspect(connection).has_table(_history.name):
+    if not sa.inspect(connection).has_table(HISTORY.name):
         return schema.missing_after([])
     query = (
-        sa.select(_history.c.number, _history.c.name)
-        .where(_history.c.component == schema.component)
-        .order_by(_history.c.number)
+        sa.select(HISTORY.c.number, HISTORY.c.name)
+        .where(HISTORY.c.component == schema.component)
+        .order_by(HISTORY.c.number)
     )
     rows = connection.execute(query).all()
     if [row.number for row in rows] != list(range(1, len(rows) + 1)):
@@ -121,13 +129,13 @@ def _missing(schema: Schema, connection: sa.Connection) -> tuple[Migration, ...]
 
 
 def _apply_all(database: Database, schema: Schema, applied: list[Migration]) -> None:
-    with _sole_migrator(database):
+    with sole_migrator(database):
         while (migration := _apply_next(database, schema)) is not None:
             applied.append(migration)
 
 
 @contextmanager
-def _sole_migrator(database: Database) -> Iterator[None]:
+def sole_migrator(database: Database) -> Iterator[None]:
     """Keep other migrators out.
 
     PostgreSQL: by an advisory lock, held by a transaction of its own, because one that waits for
@@ -143,14 +151,14 @@ def _sole_migrator(database: Database) -> Iterator[None]:
 
 def _apply_next(database: Database, schema: Schema) -> Migration | None:
     with database.restructuring() as connection:
-        _metadata.create_all(connection)
+        METADATA.create_all(connection)
         missing = _missing(schema, connection)
         if not missing:
             return None
         migration = missing[0]
-        migration.upgrade(_operations(connection))
+        migration.upgrade(operations_on(connection))
         connection.execute(
-            _history.insert().values(
+            HISTORY.insert().values(
                 component=schema.component,
                 number=migration.number,
                 name=migration.name,
@@ -160,7 +168,8 @@ def _apply_next(database: Database, schema: Schema) -> Migration | None:
     return migration
 
 
-def _operations(connection: sa.Connection) -> Operations:
+def operations_on(connection: sa.Connection) -> Operations:
+    """Return alembic's operations on a connection."""
     from alembic.operations import Operations
     from alembic.runtime.migration import MigrationContext
 

@@ -22,12 +22,12 @@ from cloister.store.backup_rows import (
 )
 from cloister.store.database import Database
 from cloister.store.migrations import (
+    HISTORY,
+    METADATA,
     Migration,
     Schema,
-    _history,
-    _metadata,
-    _operations,
-    _sole_migrator,
+    operations_on,
+    sole_migrator,
 )
 
 __all__ = ["RowWriter", "restructured"]
@@ -46,17 +46,17 @@ def restructured(
     migrations that this program does not know.
     """
     applied = _applied(manifest, known)
-    with _sole_migrator(database), database.restructuring() as connection:
+    with sole_migrator(database), database.restructuring() as connection:
         if backed_up_tables(connection):
             raise StoreError(
                 "there is something of Cloister's in this database",
                 where=repr(database),
                 remedy="restore into an empty one",
             )
-        _metadata.create_all(connection)
+        METADATA.create_all(connection)
         for component, names in applied.items():
             for migration in known[component].migrations[: len(names)]:
-                migration.upgrade(_operations(connection))
+                migration.upgrade(operations_on(connection))
         _check_tables(connection, manifest)
         yield connection, RowWriter(connection, database.kind, manifest, known)
 
@@ -151,8 +151,8 @@ class RowWriter:
     def _bring_up_to_date(self, schema: Schema) -> None:
         done = [one.name for one in self._manifest.migrations if one.component == schema.component]
         for migration in schema.missing_after(done):
-            migration.upgrade(_operations(self._connection))
-            self._connection.execute(_history.insert().values(**_record(schema, migration)))
+            migration.upgrade(operations_on(self._connection))
+            self._connection.execute(HISTORY.insert().values(**_record(schema, migration)))
 
 
 def _record(schema: Schema, migration: Migration) -> dict[str, Any]:

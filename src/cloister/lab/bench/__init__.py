@@ -70,14 +70,13 @@ def select(name: str) -> tuple[str, ...]:
 
 def run_benchmark(name: str, advance: Advance) -> Figures:
     """Run one benchmark; ``advance(done, total)`` is told of its steps."""
-    run: Callable[[Advance], Figures] = importlib.import_module(
-        f"{__name__}.{name.replace('-', '_')}"
-    ).run
     try:
-        return run(advance)
+        module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
+        figures: Figures = module.run(advance)
+        return figures
     except ModuleNotFoundError as error:
         raise MissingDependency(
-            f"a peer to compare with is not installed: {error.name}",
+            f"a package that this needs, or a peer to compare with, is not installed: {error.name}",
             where=f"bench {name}",
             remedy="run `make bench`, or pip install 'cloister[dev]'",
         ) from None
