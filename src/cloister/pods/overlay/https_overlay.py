@@ -21,7 +21,7 @@ from cloister.pods.overlay.overlay_node import OverlayNode
 from cloister.pods.overlay.proofs import Credential
 from cloister.pods.overlay.wire import Question, decode_answer, encode_question
 from cloister.search.node import NodeRequest
-from cloister.web.client import PeerClient
+from cloister.web.client import PeerClient, PeerUnreachable
 
 __all__ = ["ASK_PATH", "HttpsNode", "HttpsOverlay"]
 
@@ -95,7 +95,7 @@ class HttpsOverlay(Closing):
         done, late = wait(futures.values(), timeout_s)
         for name, future in futures.items():
             if future in late and not future.cancel():  # it was asked, and is silent
-                self._ways[name].away_until = self._clock() + AWAY_S
+                self._leave_alone(name)
         return {
             name: future.result()
             for name, future in futures.items()
@@ -118,13 +118,22 @@ class HttpsOverlay(Closing):
         for way in self._ways.values():
             way.close()
 
+    def _leave_alone(self, name: ServerId) -> None:
+        self._ways[name].away_until = self._clock() + AWAY_S
+
     def _asked(
         self, node: HttpsNode, request: NodeRequest, question: bytes, timeout_s: float
     ) -> Any:
         credential, client = node.credential, self._ways[node.server_id].client
         proof = credential.prove(node.server_id, signed_content(b"", question))
         ask = AskFrame(credential.token, proof.text, b"", question)
-        content = client.post_bytes(ASK_PATH, ask.to_bytes(), timeout_s=timeout_s)
+        began = time.monotonic()
+        try:
+            content = client.post_bytes(ASK_PATH, ask.to_bytes(), timeout_s=timeout_s)
+        except PeerUnreachable:
+            if time.monotonic() - began >= timeout_s / 2:  # silent, and not gone
+                self._leave_alone(node.server_id)
+            raise
         reply = ReplyFrame.from_bytes(content, proof.nonce)
         if reply.kind is not ReplyKind.ANSWER:
             raise NotFound("no answer", where=node.server_id)
