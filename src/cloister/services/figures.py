@@ -16,10 +16,10 @@ __all__ = ["broker_figures", "coordinator_figures", "node_figures"]
 
 def node_figures(metrics: ServiceMetrics, node: Node) -> None:
     """Tell of a node: documents, pages of all users together, rounds, what waits on its ledger."""
-    _add(metrics, "documents", "Documents in the index", lambda: node.status().n_documents)
+    _add(metrics, "documents", "Documents in the index", lambda: node.n_documents)
     _add(metrics, "pages", "Result pages that are kept", lambda: node.log.state().n_pages)
     _add(metrics, "pages_ready", "Pages to learn from", lambda: node.log.state().n_ready)
-    _add(metrics, "last_round", "Last round begun here", lambda: node.status().last_round)
+    _add(metrics, "last_round", "Last round begun here", lambda: node.last_round)
     _add(metrics, "ledger_entries", "Entries of the ledger", lambda: node.ledger.head().number)
 
 

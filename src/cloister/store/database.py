@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
 
+from cloister.core.closing import Closing
 from cloister.core.errors import MissingDependency, StoreError
 from cloister.store.addresses import Address, parse_address
 from cloister.store.contention import N_ATTEMPTS, patiently
@@ -36,7 +36,7 @@ BUSY_TIMEOUT_S: Final = 10.0  # how long a statement waits for somebody else's l
 CONNECT_TIMEOUT_S: Final = 10
 
 
-class Database:
+class Database(Closing):
     """An open database. Threads may share it; each transaction has its own connection.
 
     Examples
@@ -153,17 +153,6 @@ class Database:
         """Close all connections; the database cannot be used afterwards."""
         self._closed = True
         self._engines["writing"].dispose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<Database {self._address.shown}>"

@@ -6,28 +6,26 @@ compare `FederationRoster.digest` by another way before they take part.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 
 from pydantic import Field, JsonValue, ValidationError, field_validator, model_validator
 
 from cloister.core.errors import DataError, NotFound, SettingsError
-from cloister.core.ids import checked_id
 from cloister.core.settings import Settings
 from cloister.federate.engines.agreement import FederationAgreement
 from cloister.federate.engines.site_call import SiteId
+from cloister.privacy.certificates.certificate_name import checked_part
 from cloister.privacy.identity import Directory
 
 __all__ = ["FederationRoster", "Member", "Place"]
 
-_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")  # fits a host name and an address
-
 
 def _checked_name(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise ValueError("a name has small letters, digits, - and ., at most 63")
-    return checked_id(name)
+    try:
+        return checked_part(name)
+    except SettingsError as error:
+        raise ValueError(error.what) from None
 
 
 class Member(Settings):

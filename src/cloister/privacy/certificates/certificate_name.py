@@ -14,10 +14,10 @@ from cloister.core.errors import DataError, SettingsError
 from cloister.core.ids import checked_id
 from cloister.web.callers import CALLER_SCHEME, Role, caller_uri
 
-__all__ = ["CERTIFIED", "CertificateName", "Host", "checked_host"]
+__all__ = ["CERTIFIED", "CertificateName", "Host", "checked_host", "checked_part"]
 
 CERTIFIED: Final = frozenset(Role) - {Role.USER}  # users come with tokens
-_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")  # as in a federation's roster
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")  # a roster's, too
 _LABEL: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?")
 _MAX_HOST: Final = 253
 
@@ -52,7 +52,7 @@ class CertificateName(NamedTuple):
             raise SettingsError(
                 "no such role", where=repr(role[:80]), remedy=f"choose one of {roles}"
             )
-        return cls(_checked_part(federation), Role(role), _checked_part(name))
+        return cls(checked_part(federation), Role(role), checked_part(name))
 
     @classmethod
     def parse(cls, uri: str) -> Self:
@@ -102,7 +102,8 @@ def checked_host(host: str) -> Host:
     return name
 
 
-def _checked_part(name: str) -> str:
+def checked_part(name: str) -> str:
+    """Return a name that means one thing in an address, a file name and a host name."""
     if not _NAME.fullmatch(name):
         raise SettingsError(
             "a name has small letters, digits, - and ., and 63 characters at most",

@@ -18,11 +18,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self, TypeVar
 
 import sqlalchemy as sa
 
+from cloister.core.closing import Closing
 from cloister.privacy.accounting import Accounting, Cost, composed_epsilon
 from cloister.privacy.ledger.entry import (
     Entry,
@@ -69,7 +69,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-class Ledger:
+class Ledger(Closing):
     """The releases of one or more parties. Threads and processes may share it.
 
     Parameters
@@ -322,17 +322,6 @@ class Ledger:
     def close(self) -> None:
         """Close the database."""
         self.database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _begin(self, connection: sa.Connection) -> None:
         """Let writers take turns.

@@ -167,21 +167,30 @@ class Node:
         """Say of what the node needs whether it is there."""
         return {"database": self.log.database.answers()}
 
+    @property
+    def n_documents(self) -> int:
+        """Documents in the index."""
+        return self._registry.shard(self.name).n_documents
+
+    @property
+    def last_round(self) -> int:
+        """The last round that was begun here; -1 for none."""
+        return self._site.last_round()
+
     def status(self) -> NodeStatus:
         """Return how the node stands."""
         pages, serving = self.log.state(), self.serving.now
         published = {} if self._publisher is None else self._publisher.state()
-        shard = self._registry.shard(self.name)
         return NodeStatus(
             name=self.name,
             serving=serving.digest,
             trial="" if serving.tried is None else serving.tried.trial_id,
-            n_documents=shard.n_documents,
+            n_documents=self.n_documents,
             n_pods=sum(pod.server_id == self.name for pod in self._registry.pods.values()),
             n_pages=pages.n_pages,
             n_pages_ready=pages.n_ready,
             published=published.get("digest", ""),
-            last_round=self._site.last_round(),
+            last_round=self.last_round,
         )
 
     def close(self) -> None:
