@@ -22,6 +22,7 @@ from cloister.services.federation_folder import FederationFolder
 __all__ = ["Processes"]
 
 PROGRAM: Final = ("-m", "cloister.services.running")
+TIED: Final = "--tied"
 _ENDED_S: Final = 15.0
 _SHOWN: Final = 3_000  # characters of a log
 
@@ -37,6 +38,8 @@ class Processes(Closing):
         What Python runs, before the name of a service's file.
     prefix
         For some services: what comes before Python, such as the way into a network namespace.
+    tied
+        Whether services end by themselves when this process does, however it ends.
     """
 
     def __init__(
@@ -45,10 +48,12 @@ class Processes(Closing):
         *,
         program: Sequence[str] = PROGRAM,
         prefix: Mapping[str, Sequence[str]] | None = None,
+        tied: bool = False,
     ) -> None:
         self.folder = folder
         self._program = tuple(program)
         self._prefix = dict(prefix or {})
+        self._tied = tied
         self._running: dict[str, subprocess.Popen[str]] = {}
 
     def start(self, *services: str, environment: Mapping[str, str] | None = None) -> None:
@@ -65,11 +70,12 @@ class Processes(Closing):
             sys.executable,
             *self._program,
             str(self.folder.file(service)),
+            *((TIED,) if self._tied else ()),
         ]
         with self.log_path(service).open("a", encoding="utf-8") as log:
             self._running[service] = subprocess.Popen(
                 command,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE if self._tied else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
@@ -147,5 +153,6 @@ class Processes(Closing):
 
     def _closed(self, service: str) -> None:
         process = self._running.pop(service)
-        if process.stdout is not None:
-            process.stdout.close()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()

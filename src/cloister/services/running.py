@@ -1,7 +1,9 @@
 """A service as a program: ``python -m cloister.services.running FILE``.
 
 The file says which service it is (`cloister.services.service_file`). The first line of output has
-the address, once connections are taken; SIGTERM and SIGINT end it, and a kill loses nothing.
+the address, once connections are taken; SIGTERM and SIGINT end it, and a kill loses nothing. With
+``--tied`` it also ends when its standard input does: a pipe that the process which started it holds
+ends with that process, however it ends.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -47,6 +50,8 @@ from cloister.web.serving import serve
 
 __all__ = ["Running", "main", "opened_service", "run_service"]
 
+_STANDARD_INPUT: Final = 0
+_READ_BYTES: Final = 4096
 _log: Final = logging.getLogger(__name__)
 
 
@@ -113,9 +118,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a service from the command line."""
     parser = argparse.ArgumentParser(description="Run a node, a broker or a coordinator.")
     parser.add_argument("file", type=Path)
+    parser.add_argument("--tied", action="store_true", help="end when standard input ends")
     given = parser.parse_args(arguments)
     try:
-        run_service(given.file, listening=_announce)
+        stopping = _end_of_input() if given.tied else None
+        run_service(given.file, listening=_announce, stopping=stopping)
     except CloisterError as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -173,6 +180,20 @@ def _looked_after(node: Node, every_s: float, sync_s: float | None) -> Iterator[
     finally:
         stop.set()
         thread.join()
+
+
+def _end_of_input() -> threading.Event:
+    """Return what is set when standard input ends."""
+    ended = threading.Event()
+
+    def read() -> None:
+        # Not sys.stdin: its lock, held in a read, would keep the interpreter from ending.
+        while os.read(_STANDARD_INPUT, _READ_BYTES):
+            pass
+        ended.set()
+
+    threading.Thread(target=read, name="end-of-input", daemon=True).start()
+    return ended
 
 
 def _announce(address: str) -> None:
