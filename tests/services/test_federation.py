@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cloister.core.errors import Conflict
+from cloister.core.errors import Conflict, NotFound
 from cloister.federate.engines.round_messages import read_model
 from cloister.federate.online.page_table import page_of
+from cloister.federate.online.ranker_files import ranker_from_bytes
 from cloister.privacy.ledger.check import check_ledger
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.rank.logged_pages import logged_click_gradient
@@ -176,6 +177,7 @@ def test_a_federation_searches_learns_loses_a_node_in_mid_round_and_counts_every
     np.testing.assert_allclose(model_now(scene), wanted, rtol=0, atol=ATOL)
     assert n_counted == n_shown  # no page lost, none twice
     check_ledgers(scene)
+    check_history(scene)
     assert figure(scene, "coordinator", "rounds") == 3
     assert figure(scene, "coordinator", "silent_nodes") == 0
     assert figure(scene, "broker", "tables") == 3
@@ -198,6 +200,30 @@ def check_ledgers(scene: Scene) -> None:
             check_ledger(ledger)
             rounds = [one for one in ledger.entries() if "round" in one.purpose]
             assert len(rounds) == n_rounds
+
+
+def check_history(scene: Scene) -> None:
+    """See what operators and officers are told of the three rounds, and the ranker after each."""
+    with scene.folder.client("coordinator", holder="officer") as officer:
+        told = officer.get_json("/v1/rounds")
+        entries = officer.get_json("/v1/ledger")["entries"]
+        assert officer.get_json("/v1/rounds?after=2")["rounds"] == told["rounds"][2:]
+        with pytest.raises(NotFound):
+            officer.get_bytes("/v1/rounds/0/ranker")
+    times = {one["number"]: one["recorded_at"] for one in entries}
+    assert told["n_rounds"] == 3
+    assert [one["round_number"] for one in told["rounds"]] == [0, 1, 2]
+    assert [one["left_out"] for one in told["rounds"]] == [[], ["clinic-b"], []]
+    assert [one["nodes"] for one in told["rounds"]][1] == ["clinic-a", "clinic-c"]
+    assert all(one["recorded_at"] == times[one["entry"]] for one in told["rounds"])
+    with scene.folder.client("coordinator") as operator:
+        rankers = [operator.get_bytes(f"/v1/rounds/{n}/ranker") for n in range(4)]
+        serving = operator.get_json("/v1/serving")["serving"]
+        assert rankers[0] == operator.get_bytes(f"/v1/rankers/{serving}")
+        with pytest.raises(NotFound):
+            operator.get_bytes("/v1/rounds/4/ranker")
+    last = ranker_from_bytes(rankers[3]).parameters
+    np.testing.assert_array_equal(last, model_now(scene).astype(np.float32))
 
 
 def serving_at(scene: Scene) -> set[str]:

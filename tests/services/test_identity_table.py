@@ -29,7 +29,7 @@ from services.processes import wait_until
 EVERYBODY = frozenset({"user", "node", "broker", "coordinator", "operator", "officer"})
 OFFICE = frozenset({"operator", "officer"})
 BYTES = {"content-type": "application/octet-stream"}
-NO_PAGE, NO_RANKER, NO_TRIAL = "0" * 32, "0" * 64, "0" * 32
+NO_PAGE, NO_RANKER, NO_TRIAL, NO_ROUNDS = "0" * 32, "0" * 64, "0" * 32, "0"
 
 
 class Route(NamedTuple):
@@ -74,6 +74,8 @@ TABLE = [
         content=b"no votes",
     ),
     Route("coordinator", "GET", "/v1/status", OFFICE, 200),
+    Route("coordinator", "GET", "/v1/rounds", OFFICE, 200),
+    Route("coordinator", "GET", f"/v1/rounds/{NO_ROUNDS}/ranker", _roles("operator"), 200),
     Route("coordinator", "POST", "/v1/rounds", _roles("operator"), 200),
     Route("coordinator", "PUT", "/v1/pause", _roles("operator"), 200, json={"paused": False}),
     Route("coordinator", "POST", "/v1/trials", _roles("operator"), 400, json={"share": 7}),
@@ -308,9 +310,13 @@ def test_the_table_has_every_route(attacked: Attacked, callers: Callers) -> None
 
 
 def _filled(path: str) -> str:
-    for name, value in (("page_id", NO_PAGE), ("digest", NO_RANKER), ("trial_id", NO_TRIAL)):
-        path = path.replace(f"{{{name}}}", value)
-    return path
+    named = {
+        "page_id": NO_PAGE,
+        "digest": NO_RANKER,
+        "trial_id": NO_TRIAL,
+        "n_rounds": NO_ROUNDS,
+    }
+    return path.format(**named)
 
 
 def test_the_table_agrees_with_what_the_descriptions_say_of_roles(

@@ -7,6 +7,7 @@ takes the routes that are for others. No dependency is away here, so not even a 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -41,6 +42,7 @@ HOLDERS = {
 LINKS: dict[tuple[str, str], list[tuple[str, dict[str, str]]]] = {
     ("/v1/search", "post"): [("/v1/pages/{page_id}/clicks", {"page_id": "/page_id"})],
     ("/v1/serving", "get"): [("/v1/rankers/{digest}", {"digest": "/serving"})],
+    ("/v1/rounds", "get"): [("/v1/rounds/{n_rounds}/ranker", {"n_rounds": "/n_rounds"})],
     ("/v1/trials", "post"): [
         ("/v1/rankers/{digest}", {"digest": "/trial/candidate"}),
         ("/v1/rankers/{digest}", {"digest": "/serving"}),
@@ -91,8 +93,19 @@ def _linked(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
+def _shared(document: dict[str, Any], cut: dict[str, Any]) -> list[str]:
+    """Return the paths of which some methods are left, and others are not."""
+    whole = document["paths"]
+    return [path for path, methods in cut["paths"].items() if methods.keys() != whole[path].keys()]
+
+
 def _config(
-    attacked: Attacked, service: str, role: str, document: dict[str, Any], own: bool
+    attacked: Attacked,
+    service: str,
+    role: str,
+    document: dict[str, Any],
+    own: bool,
+    shared: Sequence[str],
 ) -> Any:
     """Return the settings; what is left out of the checks, and why, is here and nowhere else."""
     by_token = role not in HOLDERS
@@ -122,9 +135,14 @@ def _config(
         for one in operations.values()
         if BINARY in one.get("requestBody", {}).get("content", {})
     ]
+    rules: list[dict[str, Any]] = []
     if octets:  # "any bytes" is all that a schema can say; frames are checked within
         rule = {"include-path": octets, "checks": {"positive_data_acceptance": {"enabled": False}}}
-        config["operations"] = [rule]
+        rules.append(rule)
+    if shared:  # a method that is for others only is 404, not 405
+        rules.append({"include-path": shared, "checks": {"unsupported_method": {"enabled": False}}})
+    if rules:
+        config["operations"] = rules
     if by_token:
         token = attacked.folder.token("clinic-a:party-100")
         config["headers"] = {"Authorization": f"Bearer {token}"}
@@ -135,8 +153,9 @@ def _config(
 
 
 def _run(attacked: Attacked, service: str, role: str, *, own: bool) -> Found:
-    document = _linked(_cut(_description(attacked, service, role), role, own=own))
-    config = _config(attacked, service, role, document, own)
+    whole = _description(attacked, service, role)
+    document = _linked(_cut(whole, role, own=own))
+    config = _config(attacked, service, role, document, own, _shared(whole, document))
     schema = schemathesis.openapi.from_dict(document, config=config)
     statuses: Counter[int] = Counter()
     failures, phases = [], set()

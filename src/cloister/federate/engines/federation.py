@@ -165,6 +165,11 @@ class SiteFederation:
         return self._log.ledger
 
     @property
+    def log(self) -> RoundLog:
+        """The rounds done so far, to read."""
+        return self._log
+
+    @property
     def n_rounds(self) -> int:
         """Rounds done so far."""
         return self._log.last().n_rounds
@@ -178,6 +183,10 @@ class SiteFederation:
     def ranker(self) -> Ranker:
         """The last round's ranker."""
         return Ranker(self._agreement.ranker, self.model.astype(np.float32))
+
+    def ranker_after(self, n_rounds: int) -> Ranker:
+        """Return the ranker after so many rounds; 0 for the first, `NotFound` beyond the last."""
+        return Ranker(self._agreement.ranker, self._log.at(n_rounds).model.astype(np.float32))
 
     def step(self) -> SiteRound:
         """Train for one round.

@@ -16,10 +16,11 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from cloister.core.errors import Conflict, Damaged, DataError
+from cloister.core.errors import Conflict, Damaged, DataError, NotFound
 from cloister.federate.engines.round_messages import model_bytes, read_model
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.ledger.outbox import note_delivery
+from cloister.privacy.ledger.tables import ENTRIES
 from cloister.privacy.release import Release
 from cloister.store.database import Database
 from cloister.store.keyed_state import KeyedState
@@ -28,7 +29,7 @@ from cloister.store.migrations import Migration, Schema
 if TYPE_CHECKING:
     from alembic.operations import Operations
 
-__all__ = ["LoggedRound", "RoundLog"]
+__all__ = ["LoggedRound", "PastRound", "RoundLog"]
 
 READERS: Final = "readers"
 _NAME: Final = "cloister_federation_round"
@@ -78,6 +79,27 @@ class LoggedRound(NamedTuple):
     entry: int
 
 
+class PastRound(NamedTuple):
+    """A round that was done.
+
+    Parameters
+    ----------
+    round_number
+        Which, from 0.
+    recorded_at
+        When its release was recorded: ISO 8601, UTC.
+    sites
+        Whose updates are in its ranker.
+    entry
+        The ledger's entry of its release.
+    """
+
+    round_number: int
+    recorded_at: str
+    sites: tuple[str, ...]
+    entry: int
+
+
 class RoundLog:
     """The rounds of one training, in a database beside the coordinator's ledger.
 
@@ -120,6 +142,36 @@ class RoundLog:
     def last(self) -> LoggedRound:
         """Return where the training stands."""
         return self._database.run(self._last_in, read_only=True)
+
+    def at(self, n_rounds: int) -> LoggedRound:
+        """Return where the training stood after so many rounds; `NotFound` beyond the last."""
+
+        def read(connection: sa.Connection) -> LoggedRound:
+            found = connection.execute(self._states().where(_ROWS.c.n_rounds == n_rounds))
+            row = found.one_or_none()
+            if row is None:
+                raise NotFound("this round is not done", where=f"{self._training}, {n_rounds}")
+            return self._read(row)
+
+        return self._database.run(read, read_only=True)
+
+    def past(self, *, after: int = 0, limit: int = 500) -> tuple[list[PastRound], int]:
+        """Return rounds in order, without the first ``after``, and how many there are in all."""
+        columns = _ROWS.c.n_rounds, ENTRIES.c.recorded_at, _ROWS.c.sites, _ROWS.c.entry
+        query = (
+            sa.select(*columns)
+            .join_from(_ROWS, ENTRIES, ENTRIES.c.number == _ROWS.c.entry)
+            .where(_ROWS.c.training == self._training, _ROWS.c.n_rounds > after)
+            .order_by(_ROWS.c.n_rounds)
+            .limit(limit)
+        )
+
+        def read(connection: sa.Connection) -> tuple[list[PastRound], int]:
+            rows = connection.execute(query).all()
+            found = [PastRound(n - 1, at, tuple(json.loads(s)), e) for n, at, s, e in rows]
+            return found, self._n_rounds_in(connection)
+
+        return self._database.run(read, read_only=True)
 
     def new_attempt(self, round_number: int) -> int:
         """Return the number of a new attempt at a round, written down before anybody is told."""
@@ -203,10 +255,19 @@ class RoundLog:
         }
         connection.execute(_ROWS.insert(), row)
 
-    def _last_in(self, connection: sa.Connection) -> LoggedRound:
+    def _n_rounds_in(self, connection: sa.Connection) -> int:
+        query = sa.select(sa.func.max(_ROWS.c.n_rounds)).where(_ROWS.c.training == self._training)
+        return int(connection.scalar(query) or 0)
+
+    def _states(self) -> sa.Select[tuple[int, bytes, str, int]]:
         query = sa.select(_ROWS.c.n_rounds, _ROWS.c.model, _ROWS.c.sites, _ROWS.c.entry)
-        mine = query.where(_ROWS.c.training == self._training)
-        row = connection.execute(mine.order_by(_ROWS.c.n_rounds.desc()).limit(1)).one()
+        return query.where(_ROWS.c.training == self._training)
+
+    def _last_in(self, connection: sa.Connection) -> LoggedRound:
+        newest = self._states().order_by(_ROWS.c.n_rounds.desc()).limit(1)
+        return self._read(connection.execute(newest).one())
+
+    def _read(self, row: sa.Row[tuple[int, bytes, str, int]]) -> LoggedRound:
         try:
             model = read_model(row.model)
         except DataError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
@@ -13,15 +13,18 @@ from cloister.federate.database_update_store import DatabaseUpdateStore
 from cloister.federate.engines.federation import SiteFederation, SiteRound
 from cloister.federate.engines.https_engine import HttpsEngine
 from cloister.federate.engines.roster import FederationRoster
+from cloister.federate.engines.round_log import PastRound
 from cloister.federate.engines.site_call import SiteId
 from cloister.federate.engines.watching_engine import WatchingEngine
-from cloister.federate.online.ranker_files import RankerFiles
+from cloister.federate.online.ranker_files import RankerFiles, ranker_bytes
 from cloister.federate.online.trial_records import Trial
 from cloister.federate.online.trials import Trials
 from cloister.federate.online.votes import NodeVotes
 from cloister.services.coordinator.messages import (
     CoordinatorStatus,
     RoundDone,
+    RoundLine,
+    RoundsPage,
     ServingAnswer,
     TrialAnswer,
     TrialPast,
@@ -39,6 +42,7 @@ from cloister.web.logs import log_event
 __all__ = ["Coordinator", "opened_coordinator"]
 
 LOOK_EVERY_S: Final = 0.5
+ROUNDS_PAGE: Final = 500  # rounds told at a time
 MOST_FAILURES: Final = 3  # in a row, where each attempt may cost privacy
 
 
@@ -108,6 +112,16 @@ class Coordinator:
         if digest not in files:
             raise NotFound("no such ranker")
         return files.read_bytes(digest)
+
+    def past_rounds(self, after: int = 0) -> RoundsPage:
+        """Return rounds that were done, without the first ``after``; not all where many are."""
+        found, n_rounds = self.federation.log.past(after=after, limit=ROUNDS_PAGE)
+        lines = [_line(one, self.roster.site_ids) for one in found]
+        return RoundsPage(rounds=lines, n_rounds=n_rounds)
+
+    def ranker_after(self, n_rounds: int) -> bytes:
+        """Return the bytes of the ranker after so many rounds; 0 for the first."""
+        return ranker_bytes(self.federation.ranker_after(n_rounds))
 
     def take_votes(self, caller: Caller, trial_id: str, content: bytes) -> None:
         """Count a node's votes once."""
@@ -201,6 +215,16 @@ def round_done(done: SiteRound) -> RoundDone:
         silent=list(done.silent),
         faults={str(site): fault for site, fault in done.faults.items()},
         n_interactions=done.n_interactions,
+    )
+
+
+def _line(one: PastRound, members: Sequence[str]) -> RoundLine:
+    return RoundLine(
+        round_number=one.round_number,
+        recorded_at=one.recorded_at,
+        nodes=list(one.sites),
+        left_out=[name for name in members if name not in one.sites],
+        entry=one.entry,
     )
 
 

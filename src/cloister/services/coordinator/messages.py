@@ -12,6 +12,8 @@ __all__ = [
     "CoordinatorStatus",
     "PauseRequest",
     "RoundDone",
+    "RoundLine",
+    "RoundsPage",
     "ServingAnswer",
     "TrialAnswer",
     "TrialPast",
@@ -50,6 +52,26 @@ class RoundDone(Message):
     silent: list[str]
     faults: dict[str, str]
     n_interactions: int | None
+
+
+class RoundLine(Message):
+    """A round that was done: when, with which nodes, and the ledger's entry of its ranker.
+
+    ``left_out`` are the members of the roster whose updates are not in it.
+    """
+
+    round_number: int
+    recorded_at: str  # ISO 8601, UTC
+    nodes: list[str]
+    left_out: list[str]
+    entry: int
+
+
+class RoundsPage(Message):
+    """Rounds, oldest first, and how many there are in all."""
+
+    rounds: list[RoundLine]
+    n_rounds: int
 
 
 class TrialPast(Message):
