@@ -72,11 +72,15 @@ settings_of_a_search = st.one_of(
 )
 
 
-@given(pairs_of_worlds(), queries, settings_of_a_search, st.integers(1, 6))
-def test_hidden_documents_change_nothing_in_an_outcome(pair, query, settings, k):
+@given(pairs_of_worlds(), queries, settings_of_a_search, st.integers(1, 6), st.booleans())
+def test_hidden_documents_change_nothing_in_an_outcome(pair, query, settings, k, levels):
     plain, full, sizes = pair
-    wanted = Searcher(nodes(plain), ANALYSIS, settings).search(query, k=k, explain=True)
-    found = Searcher(nodes(full, sizes), ANALYSIS, settings).search(query, k=k, explain=True)
+    wanted, found = (
+        Searcher(servers, ANALYSIS, settings).search(
+            query, k=k, explain=True, explain_levels=levels
+        )
+        for servers in (nodes(plain), nodes(full, sizes))
+    )
     assert found == wanted
     assert [one.text() for one in found.explanations] == [one.text() for one in wanted.explanations]
 
@@ -105,7 +109,7 @@ class _Changing:
 
 
 SUMMARY = SummaryRequest(("asthma", "secret"), 3, True, True)
-QUERY = SubQuery(("asthma", "secret"), ModelSettings(), 5, explain=True)
+QUERY = SubQuery(("asthma", "secret"), ModelSettings(), 5, explain=True, explain_pods=True)
 SEEN = Note("d1", "p1", "s", "asthma at night")
 SECRET = Note("d0", "p0", "s", "asthma secret secret", readable=False)
 

@@ -97,7 +97,7 @@ class User:
         """Return all that nodes and searchers say."""
         terms = tuple(asked.query.split())
         summary = SummaryRequest(terms, 2, with_pairs=True, all_terms=True)
-        query = SubQuery(terms, asked.model, asked.k, asked.n_pods, explain=True)
+        query = SubQuery(terms, asked.model, asked.k, asked.n_pods, explain=True, explain_pods=True)
         said: list[Any] = []
         for node in self.nodes:
             said += [node.summarise(summary), node.table(TableRequest(SMALL)), node.answer(query)]

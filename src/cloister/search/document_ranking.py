@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cloister.core.ids import DocId, PodId
-from cloister.index.entity_scoring import EntityScorer, Ranked, term_weight
+from cloister.index.entity_scoring import EntityScorer, Ranked
 from cloister.index.entity_weights import SUM, EntityStatistics, query_weights
 from cloister.index.postings import TermPostings
 from cloister.index.reader_view import ReaderView
 from cloister.search.node import Hit, ScoreRest, SubQuery, TermPart
+from cloister.search.pod_explanation import PodRanking
+from cloister.search.score_parts import score_rest, term_parts
 
 __all__ = ["DocumentRanking", "ScoredDocument", "best_pods", "scored_documents"]
 
@@ -69,32 +71,22 @@ class DocumentRanking:
         return scored_documents(self.view, self._ranked(k), k)
 
     def explained(self, found: ScoredDocument, hit: Hit) -> Hit:
-        """Return a document's hit with its score taken apart."""
+        """Return a document's hit with its score taken apart, and its pod's where asked for."""
         parts, rest = self.parts(found)
-        return hit._replace(parts=parts, rest=rest)
+        pod = self._pods.of_document(found.number) if self.query.explain_pods else None
+        return hit._replace(parts=parts, rest=rest, pod=pod)
 
     def parts(self, found: ScoredDocument) -> tuple[tuple[TermPart, ...], ScoreRest]:
         """Take a score apart; `cloister.search.explanation.added_up` puts it together again."""
-        frequencies = self.statistics.frequencies(self.weights.terms).tolist()
-        n_entities = float(self.statistics.n_entities)
-        parts = []
-        for term, parameters, df in zip(
-            self.weights.terms, self.weights.parameters, frequencies, strict=True
-        ):
-            count = _count(self.view.postings(term), found.number)
-            weight = term_weight(self.weights.model, parameters, count, found.length)
-            parts.append(TermPart(term, weight if count else 0.0, count, df, n_entities))
-        return tuple(parts), self._rest(found)
-
-    def _rest(self, found: ScoredDocument) -> ScoreRest:
-        settings, mean = self.query.settings, float(self.statistics.mean_length)
-        factor = 1.0
-        if settings.model == "bm25":
-            factor = 1 - settings.b + settings.b * found.length / (mean if mean > 0 else 1.0)
+        weights, statistics = self.weights, self.statistics
+        counts = [_count(self.view.postings(term), found.number) for term in weights.terms]
         norm = 0.0 if self._norms is None else float(self._norms[found.number])
-        return ScoreRest(
-            settings.model, self.weights.constant, self.weights.norm, norm, mean, factor
-        )
+        rest = score_rest(weights, statistics, self.query.settings, found.length, norm)
+        return term_parts(weights, statistics, counts, found.length), rest
+
+    @cached_property
+    def _pods(self) -> PodRanking:
+        return PodRanking(self.view, self.query)
 
     @cached_property
     def _norms(self) -> NDArray[np.float64] | None:

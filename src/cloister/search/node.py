@@ -19,6 +19,7 @@ from cloister.search.word_vector_ranking import VectorModel, VectorPart
 __all__ = [
     "Hit",
     "Impact",
+    "LevelScore",
     "LevelSummary",
     "NodeAnswer",
     "NodeRequest",
@@ -156,6 +157,8 @@ class SubQuery(NamedTuple):
         Whether scores come with their parts.
     vectors
         With which pods and documents are ranked instead of ``settings`` and statistics.
+    explain_pods
+        With ``explain``: whether documents also say how their pods stand; not with ``vectors``.
     """
 
     terms: tuple[str, ...]
@@ -166,10 +169,11 @@ class SubQuery(NamedTuple):
     document_statistics: StatisticsTable | None = None
     explain: bool = False
     vectors: VectorQuery | None = None
+    explain_pods: bool = False
 
 
 class TermPart(NamedTuple):
-    """What one term adds to the score of one document, and from which numbers."""
+    """What one term adds to the score of one document, pod or server, and from which numbers."""
 
     term: str
     weight: float
@@ -180,6 +184,8 @@ class TermPart(NamedTuple):
 
 class ScoreRest(NamedTuple):
     """What makes a score besides its terms' weights.
+
+    Of the score of a pod or a server, read that in the place of the document.
 
     Parameters
     ----------
@@ -201,6 +207,29 @@ class ScoreRest(NamedTuple):
     document_norm: float = 0.0
     mean_length: float = 0.0
     length_factor: float = 1.0
+
+
+class LevelScore(NamedTuple):
+    """How an entity, such as a pod, stands among those of its level that hold a term of the query.
+
+    Parameters
+    ----------
+    score
+        By the query's model.
+    rank, n_ranked
+        Its place, from 1, and of how many; of equal scores the name decides.
+    length
+        Number of tokens in it that the user may read.
+    parts, rest
+        Of the score.
+    """
+
+    score: float
+    rank: int
+    n_ranked: int
+    length: int
+    parts: tuple[TermPart, ...]
+    rest: ScoreRest
 
 
 class VectorScore(NamedTuple):
@@ -235,6 +264,7 @@ class Hit(NamedTuple):
     parts: tuple[TermPart, ...] = ()
     rest: ScoreRest | None = None
     vector_score: VectorScore | None = None
+    pod: LevelScore | None = None
 
 
 class SubAnswer(NamedTuple):

@@ -9,6 +9,7 @@ from cloister.core.records import Result
 from cloister.index.entity_statistics import StatisticsTable
 from cloister.search.explanation import ScoreExplanation
 from cloister.search.merging import Merged
+from cloister.search.node import LevelScore
 from cloister.search.vector_explanation import VectorExplanation
 
 __all__ = ["SearchOutcome"]
@@ -32,6 +33,9 @@ class SearchOutcome(NamedTuple):
         One for each result, where asked for.
     candidates
         The results as servers gave them, with the parts of their scores where asked for.
+    servers
+        Where asked for: how each server stands that holds a term of the query, best first, ranked
+        as the entity that it is for the user (`cloister.search.selection`).
     """
 
     results: tuple[Result, ...]
@@ -40,3 +44,4 @@ class SearchOutcome(NamedTuple):
     statistics: StatisticsTable | None = None
     explanations: tuple[ScoreExplanation | VectorExplanation, ...] = ()
     candidates: tuple[Merged, ...] = ()
+    servers: tuple[tuple[ServerId, LevelScore], ...] = ()

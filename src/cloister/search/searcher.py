@@ -22,13 +22,16 @@ import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cloister.core.errors import SettingsError
 from cloister.core.ids import ServerId
 from cloister.core.records import Result
 from cloister.index.analysis import TextAnalysis
 from cloister.index.entity_statistics import StatisticsTable
 from cloister.index.entity_view import LEVELS, Level
-from cloister.index.entity_weights import EntityStatistics, query_weights
+from cloister.index.entity_weights import EntityStatistics, ModelSettings, query_weights
 from cloister.search.adaptive_stop import can_stop
 from cloister.search.all_term_statistics import AllTermStatistics
 from cloister.search.asking import Ask, ask_in_turn
@@ -39,10 +42,17 @@ from cloister.search.known_summaries import KnownSummaries
 from cloister.search.known_tables import KnownTables, TableSource
 from cloister.search.learned_selection import LearnedSelection
 from cloister.search.merging import Merged, merge_by_cori, merge_by_score
-from cloister.search.node import SearchNode, ServerSummary, SubAnswer, SubQuery, VectorQuery
+from cloister.search.node import (
+    LevelScore,
+    SearchNode,
+    ServerSummary,
+    SubAnswer,
+    SubQuery,
+    VectorQuery,
+)
 from cloister.search.search_outcome import SearchOutcome
 from cloister.search.search_settings import SearchSettings
-from cloister.search.selection import ServerScore, rank_servers
+from cloister.search.selection import ServerScore, explained_servers, rank_servers
 from cloister.search.summary_statistics import (
     PublishedLevels,
     statistics_of_terms,
@@ -66,6 +76,7 @@ class _SearchPlan(NamedTuple):
     outlooks: dict[ServerId, ServerOutlook]
     query: SubQuery
     missing: tuple[ServerId, ...] = ()
+    explained: tuple[tuple[ServerId, LevelScore], ...] = ()
 
 
 class Searcher:
@@ -131,7 +142,14 @@ class Searcher:
             kept = self.settings.table, self.settings.table_age_s
             self._known = KnownTables(nodes, ask, *kept, source=tables)
 
-    def search(self, query_text: str, *, k: int = 10, explain: bool = False) -> SearchOutcome:
+    def search(
+        self,
+        query_text: str,
+        *,
+        k: int = 10,
+        explain: bool = False,
+        explain_levels: bool = False,
+    ) -> SearchOutcome:
         """Return the best k documents that the user may read.
 
         Parameters
@@ -140,6 +158,9 @@ class Searcher:
             What to search for.
         explain
             Whether results come with explanations.
+        explain_levels
+            Whether candidates come with explanations, those of their pods too, and the outcome
+            with those of servers. With word vectors there are none of pods and servers.
         """
         if k < 1:
             raise SettingsError(f"must be at least 1 (given: {k})", where="k")
@@ -148,9 +169,9 @@ class Searcher:
             return SearchOutcome(())
         model, vectors = self.settings.vector_model, self._vectors
         if model is not None and vectors is not None:
-            plan = self._vector_plan(terms, k, explain, model, vectors)
+            plan = self._vector_plan(terms, k, explain or explain_levels, model, vectors)
         else:
-            plan = self._plan(terms, k, explain)
+            plan = self._plan(terms, k, explain or explain_levels, explain_levels)
         answers, asked, failed = self._answers(plan, k)
         merged = self._merged(answers, plan, k)
         missing = set(plan.missing) | failed
@@ -161,6 +182,7 @@ class Searcher:
             plan.query.document_statistics,
             _explanations(merged) if explain else (),
             tuple(merged),
+            plan.explained,
         )
 
     def _vector_plan(
@@ -179,10 +201,13 @@ class Searcher:
         found = similar_servers(nodes, self._ask, vectors, terms, model)
         return _SearchPlan(found.servers[: settings.n_servers], {}, query, found.missing)
 
-    def _plan(self, terms: tuple[str, ...], k: int, explain: bool) -> _SearchPlan:
+    def _plan(
+        self, terms: tuple[str, ...], k: int, explain: bool, explain_levels: bool
+    ) -> _SearchPlan:
         settings, different = self.settings, tuple(dict.fromkeys(terms))
         own = settings.statistics == "own"
-        with_norms = settings.is_vector and (not own or settings.selection == "entity")
+        ranks_servers = settings.selection == "entity" or explain_levels
+        with_norms = settings.is_vector and (not own or ranks_servers)
         summaries, missing = self._known.gather(
             terms, with_pairs=settings.model.model == "lm", all_terms=with_norms
         )
@@ -198,10 +223,12 @@ class Searcher:
             None if own else pods,
             None if own else documents,
             explain,
+            explain_pods=explain_levels,
         )
         outlooks = self._outlooks(summaries, terms, documents) if settings.needs_lists else {}
         servers = self._ranked(summaries, terms, outlooks, k)
-        return _SearchPlan(servers[: settings.n_servers], outlooks, query, missing)
+        explained = self._explained(summaries, terms) if explain_levels else ()
+        return _SearchPlan(servers[: settings.n_servers], outlooks, query, missing, explained)
 
     def _table(
         self, summaries: Sequence[ServerSummary], terms: Sequence[str], level: Level
@@ -243,9 +270,21 @@ class Searcher:
             case "learned" if self._learned is not None:
                 return self._learned.rank(summaries, terms)
             case _:
-                model, whole = self.settings.model, self._published.get("server")
-                norms = self._all_terms.norms(model.idf) if self.settings.is_vector else None
-                return rank_servers(summaries, terms, model, whole, norms)
+                return rank_servers(summaries, terms, *self._entity_model())
+
+    def _explained(
+        self, summaries: Sequence[ServerSummary], terms: Sequence[str]
+    ) -> tuple[tuple[ServerId, LevelScore], ...]:
+        """Return how servers stand as entities, by whatever else they may be chosen."""
+        return tuple(explained_servers(summaries, terms, *self._entity_model()))
+
+    def _entity_model(
+        self,
+    ) -> tuple[ModelSettings, EntityStatistics | None, NDArray[np.float64] | None]:
+        """Return by what servers are ranked as entities: model, statistics, lengths of vectors."""
+        model = self.settings.model
+        norms = self._all_terms.norms(model.idf) if self.settings.is_vector else None
+        return model, self._published.get("server"), norms
 
     def _answers(
         self, plan: _SearchPlan, k: int
@@ -288,8 +327,16 @@ def _sound(answer: SubAnswer, server_id: ServerId) -> bool:
     return answer.server_id == server_id and all(
         abs(number) <= MOST_SCORE  # and no NaN
         for hit in answer.hits
-        for number in (hit.score, *(part.weight for part in hit.parts))
+        for number in (
+            hit.score,
+            *(part.weight for part in hit.parts),
+            *(() if hit.pod is None else _numbers(hit.pod)),
+        )
     )
+
+
+def _numbers(found: LevelScore) -> tuple[float, ...]:
+    return (found.score, *(part.weight for part in found.parts))
 
 
 def _kth_score(answers: Sequence[SubAnswer], k: int) -> float:

@@ -26,10 +26,11 @@ from cloister.index.entity_weights import (
 )
 from cloister.index.postings import TermPostings
 from cloister.search.all_term_statistics import AllTermStatistics
-from cloister.search.node import ServerSummary
+from cloister.search.node import LevelScore, ServerSummary
+from cloister.search.score_parts import score_rest, term_parts
 from cloister.search.summary_statistics import user_statistics
 
-__all__ = ["ServerScore", "rank_servers"]
+__all__ = ["ServerScore", "explained_servers", "rank_servers"]
 
 
 class ServerScore(NamedTuple):
@@ -78,9 +79,7 @@ def rank_servers(
     whole = statistics or user_statistics(summaries, list(dict.fromkeys(terms)), "server")
     query = query_weights(terms, whole, settings)
     if query.finish != SUM and norms is None:
-        known = AllTermStatistics(None if statistics is None else {"server": statistics})
-        known.update(summaries)
-        norms = known.norms(settings.idf)
+        norms = _norms(summaries, settings, statistics)
     scorer = EntityScorer(np.array([one.n_tokens for one in summaries], np.float64))
     places, scores = scorer.best(query, lambda t: _matches(summaries, t), len(summaries), norms)
     listed = [
@@ -90,10 +89,48 @@ def rank_servers(
     return sorted(listed, key=lambda one: (-one.score, one.server_id))
 
 
+def explained_servers(
+    summaries: Sequence[ServerSummary],
+    terms: Sequence[str],
+    settings: ModelSettings,
+    statistics: EntityStatistics | None = None,
+    norms: NDArray[np.float64] | None = None,
+) -> list[tuple[ServerId, LevelScore]]:
+    """Rank servers as `rank_servers` does, and take their scores apart."""
+    whole = statistics or user_statistics(summaries, list(dict.fromkeys(terms)), "server")
+    query = query_weights(terms, whole, settings)
+    if query.finish != SUM and norms is None:
+        norms = _norms(summaries, settings, statistics)
+    ranked = rank_servers(summaries, terms, settings, whole, norms)
+    places = {one.server_id: place for place, one in enumerate(summaries)}
+    found = []
+    for rank, (name, score) in enumerate(ranked, 1):
+        one = summaries[places[name]]
+        counts = [_count(one, term) for term in query.terms]
+        norm = 0.0 if norms is None else float(norms[places[name]])
+        parts = term_parts(query, whole, counts, one.n_tokens)
+        rest = score_rest(query, whole, settings, one.n_tokens, norm)
+        found.append((name, LevelScore(score, rank, len(ranked), one.n_tokens, parts, rest)))
+    return found
+
+
+def _norms(
+    summaries: Sequence[ServerSummary],
+    settings: ModelSettings,
+    statistics: EntityStatistics | None,
+) -> NDArray[np.float64]:
+    known = AllTermStatistics(None if statistics is None else {"server": statistics})
+    known.update(summaries)
+    return known.norms(settings.idf)
+
+
 def _matches(summaries: Sequence[ServerSummary], term: str) -> TermPostings:
-    counts = np.array(
-        [one.terms[term].n_occurrences if term in one.terms else 0 for one in summaries], np.int64
-    )
+    counts = np.array([_count(one, term) for one in summaries], np.int32)
     places = np.flatnonzero(counts > 0).astype(np.int32)
-    # A count above 2^31 - 1 would say no more than that one does.
-    return TermPostings(places, np.minimum(counts[places], 2**31 - 1).astype(np.int32))
+    return TermPostings(places, counts[places])
+
+
+def _count(summary: ServerSummary, term: str) -> int:
+    """Return how often a server holds a term; above 2^31 - 1 the number would say no more."""
+    found = summary.terms.get(term)
+    return 0 if found is None else min(found.n_occurrences, 2**31 - 1)
