@@ -2,7 +2,8 @@
 
 A line that begins with ``$ `` is typed, a line ``^C`` is Ctrl-C in the terminal of the last
 service, and what follows is what the command says. Blank lines do not count, nor how many spaces
-and strokes there are in a row: columns of tables are as wide as what stands in them.
+and strokes there are in a row: columns of tables are as wide as what stands in them. What services
+log is left out.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Self
@@ -25,6 +26,7 @@ from typing import Final, NamedTuple, Self
 DOCS: Final = Path(__file__).parents[2] / "docs"
 ANYTHING: Final = "…"  # in a page: matches whatever a line has there
 INTERRUPT: Final = "^C"
+FINGERPRINT: Final = "FINGERPRINT"  # in a command: the one that was read out last
 COLUMNS: Final = 100
 PROGRAM: Final = [sys.executable, "-c", "from cloister.app.command_line import main; main()"]
 SERVICES: Final = (("federation", "up"), ("serve",))  # these run until told to end
@@ -41,10 +43,11 @@ class Step(NamedTuple):
 
 def steps_of(page: Path) -> list[Step]:
     """Return the commands of a page in order."""
-    return [step for block in _BLOCK.findall(page.read_text("utf-8")) for step in _steps(block)]
+    return [step for block in _BLOCK.findall(page.read_text("utf-8")) for step in steps_in(block)]
 
 
-def _steps(block: str) -> Iterator[Step]:
+def steps_in(block: str) -> Iterator[Step]:
+    """Return the commands of a block in order."""
     typed, shown = "", list[str]()
     for line in block.replace("\\\n", " ").splitlines():
         if line.startswith("$ ") or line == INTERRUPT:
@@ -84,9 +87,9 @@ class Terminal:
     Services listen at a loopback address of their own, which is told as the usual one.
     """
 
-    def __init__(self, folder: Path, places: Mapping[str, str] | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder, self.host = folder, own_host()
-        self._places = {self.host: _SHOWN_HOST, **(places or {})}
+        self._fingerprint = FINGERPRINT
         self._services: list[_Service] = []
         inherited = {name: v for name, v in os.environ.items() if not name.startswith("CLOISTER_")}
         self._environment = inherited | {
@@ -103,23 +106,31 @@ class Terminal:
 
     def __exit__(self, *_error: object) -> None:
         for service in self._services:
+            service.interrupt()
+        for service in self._services:
             service.end()
+
+    def at_its_host(self, text: str) -> str:
+        """Return a text of a page with the address where services truly listen here."""
+        return text.replace(_SHOWN_HOST, self.host)
 
     def check(self, step: Step) -> None:
         """Run a command; it leaves as it should, and says what the page shows."""
         if step.command == INTERRUPT:
             assert self._services.pop().end() == 0, step
             return
-        program, *arguments = shlex.split(step.command)
-        if program == "sleep":
-            time.sleep(float(arguments[0]))
+        typed = step.command.replace(FINGERPRINT, self._fingerprint)
+        program, *arguments = shlex.split(self.at_its_host(typed))
+        if program in ("cp", "sleep"):
+            subprocess.run([program, *arguments], cwd=self.folder, check=True)
             return
         assert program == "cloister", step
         if arguments[:2] == ["federation", "init"]:
             arguments += ["--host", self.host]
         said = self._said(arguments, step)
-        for real, told in self._places.items():
-            said = said.replace(real, told)
+        read_out = re.search(r"read this out to whoever signs: (\S+)", said)
+        self._fingerprint = read_out[1] if read_out else self._fingerprint
+        said = said.replace(self.host, _SHOWN_HOST)
         wrong = "\n".join(differences(step.shown, said))
         assert not wrong, f"$ {step.command}\n{wrong}\nall that it said:\n{said}"
 
@@ -165,7 +176,8 @@ class _Service:
         assert self._process.stdout is not None
         with self._process.stdout as said:
             for line in said:
-                self._lines.put(line)
+                if not line.startswith('{"time": '):
+                    self._lines.put(line)
 
     def first_lines(self, n: int, timeout_s: float = 60.0) -> str:
         """Wait for so many lines."""
@@ -178,9 +190,13 @@ class _Service:
                 continue
         return "".join(lines)
 
+    def interrupt(self) -> None:
+        """Press Ctrl-C, and wait for nothing."""
+        self._process.send_signal(signal.SIGINT)
+
     def end(self) -> int:
         """Press Ctrl-C; what does not end is killed, with all that it started."""
-        self._process.send_signal(signal.SIGINT)
+        self.interrupt()
         try:
             return self._process.wait(40)
         finally:
