@@ -2,31 +2,40 @@
 
 Each user's answers are compared with two others: what `Rights.allow` says over the world's
 documents, and a federation in which the documents that this user may not read do not exist. In the
-latter, snippets, scores, explanations and the numbers in them must be the same, since every one of
-them could tell of a document that is hidden. Pages are drawn at random, so the order is left out.
+latter, snippets, scores, explanations and the numbers in them must be the same, byte for byte,
+since every one of them could tell of a document that is hidden. Pages are drawn at random, so the
+order is left out.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 from cloister.app.granting import change_rights
 from cloister.core.ids import AgentId, DocId, GroupId, ServerId
 from cloister.core.rights import Reader, Rights
+from cloister.federate.online.page_table import ShownPage
+from cloister.federate.online.ranker_files import ranker_from_bytes
 from cloister.index.analysis import TextAnalysis
 from cloister.pods.folder_pod import FolderPod
 from cloister.pods.overlay.in_process import InProcessOverlay
 from cloister.pods.registry import PodRegistry, RegisteredPod
 from cloister.pods.sync import sync
+from cloister.rank.ranker import Ranker
 from cloister.search.explanation import explain
+from cloister.search.page_features import page_features
+from cloister.search.search_outcome import SearchOutcome
 from cloister.search.search_settings import SearchSettings
 from cloister.search.searcher import Searcher
-from cloister.services.node.messages import SearchAnswer
+from cloister.services.node.messages import ResultWhy, SearchAnswer
+from cloister.services.node.why import page_whys
 from cloister.services.sample_clinics import SampleUser
 from services.attacked_federation import Attacked, tell
 from services.processes import NODES, user_client
@@ -53,6 +62,7 @@ class Shown(NamedTuple):
     snippet: str
     score: float
     explanation: tuple[str, ...]
+    why: str  # as JSON, without whether the page was drawn or interleaved
 
 
 def _records(attacked: Attacked) -> list[Record]:
@@ -129,17 +139,36 @@ def _put(registry: PodRegistry, record: Record, place: Path) -> None:
     sync(store, registry.shard(ServerId(record.node)))
 
 
-def _expected(searcher: Searcher, query: str) -> dict[str, Shown]:
-    outcome = searcher.search(query, k=N_CANDIDATES, explain=True)
+def _expected(searcher: Searcher, reader: Reader, ranker: Ranker, query: str) -> dict[str, Shown]:
+    outcome = searcher.search(query, k=N_CANDIDATES, explain=True, explain_levels=True)
     assert outcome.missing == ()
     found = {}
-    for one in outcome.candidates:
+    for one, why in zip(outcome.candidates, _whys(outcome, reader, ranker), strict=True):
         told = explain(one.hit)
         lines = () if told is None else tuple(told.text().splitlines())
         found[one.hit.doc_id] = Shown(
-            one.hit.pod_id, one.server_id, one.hit.snippet, one.score, lines
+            one.hit.pod_id, one.server_id, one.hit.snippet, one.score, lines, _written(why)
         )
     return {str(name): shown for name, shown in found.items()}
+
+
+def _whys(outcome: SearchOutcome, reader: Reader, ranker: Ranker) -> tuple[ResultWhy, ...]:
+    """Return why each candidate would stand on a page that shows all of them in order."""
+    home = ServerId(reader.agent_id.partition(":")[0])
+    features = page_features(outcome.candidates, home=home)
+    scores, places = ranker.score(features), np.arange(len(features))
+    return page_whys(outcome, ShownPage(reader.agent_id, "", features, scores, places), ranker)
+
+
+def _written(why: ResultWhy | None) -> str:
+    return "" if why is None else why.model_dump_json(exclude={"ranker": {"how"}})
+
+
+def _serving(attacked: Attacked) -> Ranker:
+    """Return the ranker that nodes serve with, as the coordinator has it."""
+    with attacked.caller("coordinator", "operator") as client:
+        digest = client.get("/v1/serving").json()["serving"]
+        return ranker_from_bytes(client.get(f"/v1/rankers/{digest}").content)
 
 
 def _answer(attacked: Attacked, reader: Reader, query: str) -> SearchAnswer:
@@ -153,7 +182,9 @@ def _answer(attacked: Attacked, reader: Reader, query: str) -> SearchAnswer:
 def _shown(answer: SearchAnswer) -> dict[str, Shown]:
     assert [one.rank for one in answer.results] == list(range(1, len(answer.results) + 1))
     return {
-        one.doc_id: Shown(one.pod, one.server, one.snippet, one.score, tuple(one.explanation))
+        one.doc_id: Shown(
+            one.pod, one.server, one.snippet, one.score, tuple(one.explanation), _written(one.why)
+        )
         for one in answer.results
     }
 
@@ -177,13 +208,13 @@ def _compare(
     folder: Path,
 ) -> int:
     """Compare all answers to a reader; return how many documents were shown."""
-    n_shown = 0
+    n_shown, ranker = 0, _serving(attacked)
     with _world_of(reader, records, folder) as searcher:
         for query in queries:
             answer = _answer(attacked, reader, query)
             shown = _shown(answer)
             assert set(shown) == _matching(records, reader, query), (reader, query)
-            assert shown == _expected(searcher, query), (reader, query)
+            assert shown == _expected(searcher, reader, ranker, query), (reader, query)
             assert bool(answer.page_id) == bool(shown)
             _unnamed(answer, records, reader)
             n_shown += len(shown)
@@ -256,6 +287,26 @@ def test_what_is_shared_with_everybody_shows_to_everybody_until_it_is_taken_back
             now[record.doc_id] = record._replace(rights=rights)
         n_shown = _compare(attacked, now, reader, [query], tmp_path / f"public-{give}")
         assert n_shown == (1 if give else 0)
+
+
+def test_results_say_why_only_where_they_are_asked_to(attacked: Attacked) -> None:
+    user = SampleUser(AgentId("clinic-a:party-100"), frozenset(), "")
+    query = attacked.clinics.world.queries[0].text
+    with user_client(attacked.folder, user) as client:
+        plain, explained = client.search(query), client.search(query, explain=True)
+    attacked.planted.update({plain.page_id, explained.page_id})
+    assert plain.results
+    assert all(one.why is None and one.explanation == [] for one in plain.results)
+    shown = {one.doc_id for one in plain.results}
+    assert shown == {one.doc_id for one in explained.results}
+    for one in explained.results:
+        assert one.why is not None
+        assert one.explanation
+        levels = (one.why.server, one.why.pod, one.why.document)
+        for level in levels:
+            assert level is not None
+            assert math.fsum(part.weight for part in level.parts) == pytest.approx(level.score)
+        assert one.why.ranker.features
 
 
 def test_scores_depend_on_what_the_user_may_read(

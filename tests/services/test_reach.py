@@ -24,7 +24,18 @@ from cloister.pods.overlay.in_process import InProcessOverlay
 from cloister.pods.overlay.proofs import Credential, new_holder_key
 from cloister.pods.search_server import SearchServer
 from cloister.rank.ranker import RankerSettings
-from cloister.search.node import Hit, ScoreRest, SubAnswer, SubQuery, TermPart
+from cloister.search.node import (
+    Hit,
+    LevelScore,
+    LevelSummary,
+    ScoreRest,
+    ServerSummary,
+    SubAnswer,
+    SubQuery,
+    SummaryRequest,
+    TermPart,
+    TermSummary,
+)
 from cloister.search.page_features import PAGE_FEATURES
 from cloister.search.shard_node import ShardNode
 from cloister.services.first_ranker import first_ranker
@@ -266,6 +277,17 @@ class Lying(Asked):
         return super().gather(nodes, request, timeout_s)
 
 
+class Answering(Lying):
+    """A node that says that it has nothing, and then has something."""
+
+    def gather(self, nodes: Any, request: Any, timeout_s: float) -> dict[ServerId, Any]:
+        if isinstance(request, SummaryRequest):
+            nothing = dict.fromkeys(request.terms, TermSummary(0, 0, 0))
+            size = LevelSummary(0, 0)
+            return {B: ServerSummary(B, 1, 0, size, size, 0, nothing)}
+        return super().gather(nodes, request, timeout_s)
+
+
 @pytest.mark.parametrize(
     ("score", "weight"), [(1e308, 1.0), (-1e308, 1.0), (float("nan"), 1.0), (1.0, 1e30)]
 )
@@ -281,3 +303,27 @@ def test_an_answer_with_numbers_that_no_model_gives_is_left_out(
         page = UserSearch(reach, keeping, NodeSearchSettings(timeout_s=1.0)).search(ANN, "cough")
     assert [one.hit.doc_id for one in page.shown] == ["d"]
     assert page.missing == (B,)
+
+
+@pytest.mark.parametrize("number", [1e308, float("nan"), 1.0, None])
+def test_what_a_node_says_of_a_pod_is_looked_at_before_it_is_shown(
+    own: InProcessOverlay, log: ClickLog, number: float | None
+) -> None:
+    part, rest = TermPart("cough", 1.0, 1, 1, 1), ScoreRest("bm25")
+    pod = None if number is None else LevelScore(number, 1, 1, 1, (part,), rest)
+    ranker = first_ranker(RankerSettings(n_features=len(PAGE_FEATURES)))
+    keeping = PageKeeping(lambda: ServedRanker("0" * 64, ranker), log)
+    with Answering(B) as others:
+        others.hit = Hit(DocId("x"), PodId("x"), 1.0, parts=(part,), rest=rest, pod=pod)
+        reach = Reach(HOME, own, others, lambda reader: CREDENTIAL, None)
+        search = UserSearch(reach, keeping, NodeSearchSettings(timeout_s=1.0))
+        page = search.search(ANN, "cough", with_explanations=True)
+    whys = {one.hit.doc_id: why for one, why in zip(page.shown, page.whys, strict=True)}
+    assert whys["d"].pod is not None
+    if number in (1.0, None):
+        assert (whys["x"].pod is None) == (number is None)
+        assert whys["x"].server is None  # it had said that it has nothing
+        assert page.missing == ()
+    else:
+        assert set(whys) == {"d"}
+        assert page.missing == (B,)

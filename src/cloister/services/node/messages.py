@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -10,13 +10,18 @@ from cloister.web.messages import Message
 
 __all__ = [
     "ClickRequest",
+    "FeatureWhy",
     "KeptOfUser",
+    "LevelWhy",
     "NodeStatus",
     "Published",
+    "RankerWhy",
+    "ResultWhy",
     "SearchAnswer",
     "SearchRequest",
     "SearchResult",
     "Synced",
+    "TermWhy",
 ]
 
 
@@ -27,8 +32,76 @@ class SearchRequest(Message):
     explain: bool = False
 
 
+class TermWhy(Message):
+    """What a term of the query adds to a score: it is in ``frequency`` of ``n_entities``."""
+
+    term: str
+    weight: float
+    n_occurrences: int
+    frequency: float
+    n_entities: float
+
+
+class LevelWhy(Message):
+    """The score of a server, a pod or a document, its place among others, and its parts.
+
+    Servers and documents are weighed with the user's statistics over all nodes that answered, pods
+    with those on their own node. The weights of ``parts`` add up to the score, together with
+    ``constant``; for the models of vectors, ``query_norm`` and ``entity_norm`` finish it as
+    `cloister.search.explanation.added_up` does. ``rank`` is of ``n_ranked``: of all servers, or of
+    the server's pods, that hold something readable for the query; of the documents that were ranked
+    for the page.
+    """
+
+    model: str
+    score: float
+    rank: int
+    n_ranked: int
+    length: int  # tokens that the user may read
+    parts: list[TermWhy]
+    constant: float = 0.0
+    query_norm: float = 0.0
+    entity_norm: float = 0.0
+    mean_length: float = 0.0
+    length_factor: float = 1.0
+
+
+class FeatureWhy(Message):
+    """A feature of a document, from 0 to 1 among the candidates; it adds value times weight."""
+
+    feature: str
+    value: float
+    weight: float
+
+
+class RankerWhy(Message):
+    """What the serving ranker makes of a document.
+
+    The features of a linear ranker add up to the score, to the precision of single numbers; there
+    are none for another. ``place_by_score`` is where the document would stand if pages were sorted
+    by this score, and not ``drawn`` from it, or ``interleaved`` with a ranker that is on trial.
+    """
+
+    score: float
+    features: list[FeatureWhy]
+    place_by_score: int
+    how: Literal["drawn", "interleaved"]
+
+
+class ResultWhy(Message):
+    """Why this server, this pod, this document, this place.
+
+    A level is None where its node did not say it, or said at first that it has nothing.
+    """
+
+    server: LevelWhy | None
+    pod: LevelWhy | None
+    document: LevelWhy | None
+    ranker: RankerWhy
+
+
 class SearchResult(Message):
-    """One line of a result page."""
+    """One line of a result page; ``explanation`` and ``why`` where they were asked for."""
 
     rank: int
     doc_id: str
@@ -37,6 +110,7 @@ class SearchResult(Message):
     snippet: str
     score: float
     explanation: list[str] = Field(default_factory=list)
+    why: ResultWhy | None = None
 
 
 class SearchAnswer(Message):

@@ -116,6 +116,7 @@ def _reader(caller: Caller) -> Reader:
 
 def _told(found: FoundPage) -> SearchAnswer:
     lines = found.explanations or ((),) * len(found.shown)
+    whys = found.whys or (None,) * len(found.shown)
     return SearchAnswer(
         page_id=found.page_id,
         results=[
@@ -127,8 +128,11 @@ def _told(found: FoundPage) -> SearchAnswer:
                 snippet=one.hit.snippet,
                 score=one.score,
                 explanation=list(explained),
+                why=why,
             )
-            for rank, (one, explained) in enumerate(zip(found.shown, lines, strict=True), 1)
+            for rank, (one, explained, why) in enumerate(
+                zip(found.shown, lines, whys, strict=True), 1
+            )
         ],
         missing_nodes=list(found.missing),
     )

@@ -30,11 +30,15 @@ from cloister.search.page_features import page_features
 from cloister.search.search_settings import SearchSettings
 from cloister.search.searcher import Searcher
 from cloister.services.node.broker_link import BrokerLink
+from cloister.services.node.messages import ResultWhy
+from cloister.services.node.why import page_whys
 from cloister.services.service_file import NodeSearchSettings
 from cloister.web.logs import log_event
 
 __all__ = ["FoundPage", "PageKeeping", "Reach", "UserSearch"]
 
+# All nodes are asked for documents, also those that have nothing for the query: whoever sees who is
+# asked does not see who has something, and who is missing is named whatever it has.
 _ALL: Final = SearchSettings(selection="all")
 
 
@@ -70,12 +74,16 @@ class PageKeeping(NamedTuple):
 
 
 class FoundPage(NamedTuple):
-    """What a user is shown: documents in order, and which nodes gave no answer in time."""
+    """What a user is shown: documents in order, and which nodes gave no answer in time.
+
+    Explanations, and why documents stand where they do, are there where they were asked for.
+    """
 
     page_id: str
     shown: tuple[Merged, ...]
     explanations: tuple[tuple[str, ...], ...]
     missing: tuple[ServerId, ...]
+    whys: tuple[ResultWhy, ...] = ()
 
 
 class UserSearch:
@@ -115,11 +123,14 @@ class UserSearch:
             _ALL,
             ask=ask_within(settings.timeout_s),
         )
-        outcome = searcher.search(query, k=settings.n_candidates, explain=True)
+        outcome = searcher.search(
+            query, k=settings.n_candidates, explain=True, explain_levels=with_explanations
+        )
         if not outcome.candidates:
             return FoundPage("", (), (), outcome.missing)
+        served = self._keeping.serving()
         page = page_for(
-            self._keeping.serving(),
+            served,
             reader.agent_id,
             page_features(outcome.candidates, home=self._reach.home),
             self._rng(),
@@ -127,8 +138,12 @@ class UserSearch:
         )
         page_id = self._keeping.log.show(page)
         shown = tuple(outcome.candidates[place] for place in page.places.tolist())
-        told = tuple(_explained(one) for one in shown) if with_explanations else ()
-        return FoundPage(page_id, shown, told, outcome.missing)
+        if not with_explanations:
+            return FoundPage(page_id, shown, (), outcome.missing)
+        told = tuple(_explained(one) for one in shown)
+        return FoundPage(
+            page_id, shown, told, outcome.missing, page_whys(outcome, page, served.ranker)
+        )
 
     def _nodes(self, reader: Reader, query: str) -> Sequence[SearchNode]:
         """Return this node and those to ask beside it, as the reader reaches them."""
