@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Self
@@ -85,10 +85,18 @@ class Terminal:
     """Runs the commands of a page in one folder; in a ``with``, since it may run services.
 
     Services listen at a loopback address of their own, which is told as the usual one.
+
+    Parameters
+    ----------
+    folder
+        Where commands run.
+    places
+        Other addresses that pages show, and what stands for them here.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, places: Mapping[str, str] | None = None) -> None:
         self.folder, self.host = folder, own_host()
+        self._places = {_SHOWN_HOST: self.host, **(places or {})}
         self._fingerprint = FINGERPRINT
         self._services: list[_Service] = []
         inherited = {name: v for name, v in os.environ.items() if not name.startswith("CLOISTER_")}
@@ -110,9 +118,11 @@ class Terminal:
         for service in self._services:
             service.end()
 
-    def at_its_host(self, text: str) -> str:
-        """Return a text of a page with the address where services truly listen here."""
-        return text.replace(_SHOWN_HOST, self.host)
+    def here(self, text: str) -> str:
+        """Return a text of a page with the addresses where services truly listen."""
+        for shown, real in self._places.items():
+            text = text.replace(shown, real)
+        return text
 
     def check(self, step: Step) -> None:
         """Run a command; it leaves as it should, and says what the page shows."""
@@ -120,7 +130,7 @@ class Terminal:
             assert self._services.pop().end() == 0, step
             return
         typed = step.command.replace(FINGERPRINT, self._fingerprint)
-        program, *arguments = shlex.split(self.at_its_host(typed))
+        program, *arguments = shlex.split(self.here(typed))
         if program in ("cp", "sleep"):
             subprocess.run([program, *arguments], cwd=self.folder, check=True)
             return
@@ -130,7 +140,8 @@ class Terminal:
         said = self._said(arguments, step)
         read_out = re.search(r"read this out to whoever signs: (\S+)", said)
         self._fingerprint = read_out[1] if read_out else self._fingerprint
-        said = said.replace(self.host, _SHOWN_HOST)
+        for shown, real in self._places.items():
+            said = said.replace(real, shown)
         wrong = "\n".join(differences(step.shown, said))
         assert not wrong, f"$ {step.command}\n{wrong}\nall that it said:\n{said}"
 
@@ -152,6 +163,14 @@ class Terminal:
         expected = int(any(line.startswith("error: ") for line in step.shown))
         assert done.returncode == expected, f"$ {step.command}\n{done.stdout}"
         return done.stdout
+
+
+def ran(program: str, folder: Path) -> str:
+    """Run a Python program of a page; return what it printed."""
+    command = [sys.executable, "-W", "error", "-c", program]
+    done = subprocess.run(command, cwd=folder, text=True, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
 
 class _Service:

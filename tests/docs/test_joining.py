@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
-from docs.console_blocks import DOCS, Step, Terminal, steps_in
+from docs.console_blocks import DOCS, Step, Terminal, ran, steps_in
 
 PAGE = DOCS / "how-to" / "join-a-federation.md"
 BLOCK = re.compile(r"(?:^`(\S+)`:\n\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -22,19 +20,12 @@ def test_a_clinic_joins_as_the_guide_says(tmp_path: Path) -> None:
         terminal.check(Step(made, ("{…}",)))
         for file, kind, content in BLOCK.findall(PAGE.read_text("utf-8")):
             if kind == "toml":
-                (tmp_path / file).write_text(terminal.at_its_host(content))
+                (tmp_path / file).write_text(terminal.here(content))
             elif kind == "python":
-                said.append(ran(terminal.at_its_host(content), tmp_path))
+                said.append(ran(terminal.here(content), tmp_path))
             else:
                 for step in steps_in(content):
                     terminal.check(step)
     assert re.fullmatch(r"[0-9a-f]+", said[1])  # the roster's digest
     assert said[2] == "notes/visit.txt []"
     assert f"`{said[2]}`" in PAGE.read_text("utf-8")
-
-
-def ran(program: str, folder: Path) -> str:
-    command = [sys.executable, "-W", "error", "-c", program]
-    done = subprocess.run(command, cwd=folder, text=True, capture_output=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
