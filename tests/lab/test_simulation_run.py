@@ -252,6 +252,17 @@ def test_progress_is_told_after_each_round() -> None:
     assert told == [(1, 3), (2, 3), (3, 3)]
 
 
+def test_measurements_are_told_as_they_are_made() -> None:
+    told: list[tuple[int, float]] = []
+    result = simulate(
+        settings_of(rounds=5, evaluate_every=2),
+        measured=lambda n_rounds, offline: told.append((n_rounds, offline.ndcg)),
+    )
+    curve = zip(result.curves["round"], result.curves["offline_ndcg"], strict=True)
+    assert told == [(n, value) for n, value in curve if not np.isnan(value)]
+    assert [n for n, _ in told] == [2, 4, 5]
+
+
 @pytest.mark.parametrize("nothing_relevant", ["skip", "zero"])
 def test_convention_for_queries_with_nothing_relevant_reaches_the_figure(
     nothing_relevant: Any,

@@ -24,9 +24,10 @@ from cloister.lab.simulation.privacy_figures import privacy_figures
 from cloister.lab.simulation.settings import SimulationSettings
 from cloister.measure.online import discounted_sum
 
-__all__ = ["Advance", "SimulationResult", "simulate", "silent", "threads_limited"]
+__all__ = ["Advance", "Measured", "SimulationResult", "simulate", "silent", "threads_limited"]
 
 Advance = Callable[[int, int], None]
+Measured = Callable[[int, Offline], None]
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,7 @@ def simulate(
     advance: Advance | None = None,
     record: Recorder | None = None,
     observers: Sequence[Observer] = (),
+    measured: Measured | None = None,
 ) -> SimulationResult:
     """Run one simulation.
 
@@ -119,6 +121,8 @@ def simulate(
         Told of each round's release before it is made (method ``fpdgd``).
     observers
         Told of the updates that arrive in each round (method ``fpdgd`` without noise).
+    measured
+        Told of each offline measurement: after how many rounds, and what it gave.
 
     Examples
     --------
@@ -138,7 +142,9 @@ def simulate(
             nothing_relevant=settings.nothing_relevant,
         )
         start, cpu = time.perf_counter(), time.process_time()
-        curves, final = _train(settings, learner, evaluation, advance or silent)
+        curves, final = _train(
+            settings, learner, evaluation, advance or silent, measured or _untold
+        )
         seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu
         attack = attack_figures(settings, learner, clients.test[0].data)
         return SimulationResult(settings, curves, final, learner, seconds, cpu_seconds, attack)
@@ -146,6 +152,10 @@ def simulate(
 
 def silent(done: int, total: int) -> None:
     """Tell nobody of what is done."""
+
+
+def _untold(n_rounds: int, offline: Offline) -> None:
+    """Tell nobody of what was measured."""
 
 
 @contextmanager
@@ -165,7 +175,11 @@ def threads_limited(threads: int | None) -> Iterator[None]:
 
 
 def _train(
-    settings: SimulationSettings, learner: Learner, evaluation: Evaluation, advance: Advance
+    settings: SimulationSettings,
+    learner: Learner,
+    evaluation: Evaluation,
+    advance: Advance,
+    measured: Measured,
 ) -> tuple[dict[str, NDArray[np.float64]], Offline]:
     n = settings.rounds
     names = ("interactions", "online_ndcg", "online_max_rr", "clicks")
@@ -182,6 +196,7 @@ def _train(
             offline = evaluation.measure(_of_clients(learner, evaluation), round=i)
             curves["offline_ndcg"][i] = offline.ndcg
             curves["offline_max_rr"][i] = offline.max_rr
+            measured(i + 1, offline)
         advance(i + 1, n)
     curves["interactions"] = np.cumsum(curves["interactions"])
     if offline is None:
