@@ -52,6 +52,7 @@ from cloister.lab.simulation.run import simulate
 from cloister.lab.simulation.settings import SimulationSettings
 from cloister.privacy.identity import SigningIdentity
 from cloister.privacy.release import UnprotectedRelease
+from cloister.rank.ranker import Ranker
 from cloister.rank.saving import load_ranker
 
 WORLD = "world:features?queries=30&documents=10&features=6"
@@ -95,6 +96,29 @@ def test_forgetting_is_fed_eraser_on_what_was_kept(federation: StoredFederation)
     assert (before.forgotten, after.forgotten) == ((), (4,))
     assert all(4 not in kept.clients for kept in federation.store.kept_rounds())
     assert np.array_equal(load_ranker(federation.ranker_file).parameters, after.ranker.parameters)
+
+
+def test_every_ranker_on_the_way_is_shown(federation: StoredFederation) -> None:
+    seen: list[tuple[int, Ranker]] = []
+    done = forget(federation, ["client-4"], watch=lambda n, ranker: seen.append((n, ranker)))
+    assert [n for n, _ in seen] == [1, 2, 3, 4, 5, 6]
+    assert np.array_equal(seen[-1][1].parameters, done.ranker.parameters)
+    assert len({ranker.parameters.tobytes() for _, ranker in seen}) == 6
+
+
+def test_who_watches_can_call_it_off(federation: StoredFederation) -> None:
+    before, kept = federation.state(), federation.store.digest()
+
+    def enough(n_rounds: int, ranker: Ranker) -> None:
+        if n_rounds == 3:
+            raise Conflict("enough")
+
+    with pytest.raises(Conflict, match="enough"):
+        forget(federation, ["client-4"], watch=enough)
+    after = federation.state()
+    assert (after.version, after.forgotten) == (before.version, ())
+    assert federation.store.digest() == kept
+    forget(federation, ["client-4"])  # and nobody holds the folder
 
 
 def test_the_certificate_says_what_was_done(federation: StoredFederation) -> None:

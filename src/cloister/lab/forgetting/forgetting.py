@@ -114,6 +114,7 @@ def forget(
     tampering: Tampering | None = None,
     record: Callable[[Sequence[Due]], None] | None = None,
     advance: Advance | None = None,
+    watch: Callable[[int, Ranker], None] | None = None,
 ) -> Forgetting:
     """Forget clients: a new ranker without them, what was kept of them deleted, a certificate.
 
@@ -140,6 +141,9 @@ def forget(
         all of it, or raises and records nothing; then nothing is done.
     advance
         Told of each round done and of their number.
+    watch
+        Told of the ranker after each round, and of how many rounds that is. What it or ``advance``
+        raises leaves all as it was before.
     """
     if not clients:
         raise SettingsError("name at least one client", where="clients")
@@ -156,7 +160,9 @@ def forget(
         _refuse_costlier(learner, steps)
         if record is not None:
             record(_due(before, clients, learner))
-        for done, _ in enumerate(learner.rankers(), 1):
+        for done, ranker in enumerate(learner.rankers(), 1):
+            if watch is not None:
+                watch(done, ranker)
             if advance is not None:
                 advance(done, learner.n_planned)
         about = statement(
