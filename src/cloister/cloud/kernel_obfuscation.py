@@ -69,7 +69,7 @@ class KernelObfuscation(Settings):
 
     @property
     def absent(self) -> float:
-        """What stands for a (term, document) that is not stored: no soft match at all."""
+        """What stands for a term of a document that is not stored, as if no word were like it."""
         return 0.0 if self.base is None else 1.0
 
     def stored(self, kernels: NDArray[Any]) -> NDArray[Any]:
