@@ -15,12 +15,13 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt  # holds for build tools too
 help:  ## say what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
 
-run: $(RUN_READY)  ## set up, then show the built-in world at work
+run: $(RUN_READY)  ## set up, then five made-up clinics at work, and the console
 	@$(BIN)/cloister demo
 
 test: $(READY)  ## set up, then run every check
-	@tools/install-system-packages postgresql nats-server nodejs npm iproute2
+	@tools/install-system-packages postgresql nats-server nodejs npm iproute2 chromium
 	@tools/install-solid-server >/dev/null
+	@tools/install-axe >/dev/null
 	@$(MAKE) --no-print-directory lint types imports unit docs
 
 lint: $(READY)  ## style and formatting
@@ -62,10 +63,12 @@ $(MADE):
 
 $(RUN_READY): $(MADE) pyproject.toml constraints.txt
 	@echo "Installing Cloister into $(VENV) ..."
-	@$(BIN)/pip install -qq -e .
+	@$(BIN)/pip install -qq -e ".[console]"
+	@echo "Compiling kernels, once ..."
+	@$(BIN)/python -m cloister.app.demo.compiling
 	@touch $@
 
 $(READY): $(MADE) pyproject.toml constraints.txt
 	@echo "Installing Cloister and its development tools into $(VENV) ..."
 	@$(BIN)/pip install -qq -e ".[dev]"
-	@touch $@ $(RUN_READY)
+	@touch $@

@@ -146,23 +146,6 @@ def test_a_world_that_was_made_is_read_back(
     assert "not empty" in again.json["error"]
 
 
-def test_the_demo_ends_with_its_steps_and_gives_the_same_figures_for_the_same_seed(
-    run: Run,
-) -> None:
-    one, two, other = (
-        run("demo", "--json", *more) for more in (["--no-serve"], ["--seed", "1"], ["--seed", "2"])
-    )
-    assert (one.code, two.code, other.code) == (0, 0, 0)
-    steps = one.json["steps"]
-    names = "clinic rights ranking clicks clients learning privacy secure-sum poisoning forgetting"
-    names += " sketches pods private_cloud store"
-    assert [step["name"] for step in steps] == names.split()
-    assert all(step["seconds"] >= 0 and step["figures"] for step in steps)
-    figures = [[step["figures"] for step in made.json["steps"]] for made in (one, two, other)]
-    assert figures[0] == figures[1]
-    assert figures[0] != figures[2]
-
-
 def test_nothing_heavy_is_imported_for_help() -> None:
     code = (
         "import sys; from cloister.app import command_line; "

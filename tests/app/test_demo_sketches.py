@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cloister.app.demo_sketches import DELTA, EPSILON, K, search_by_sketch
-from cloister.app.demo_state import DemoState, StepOutcome
+from cloister.app.demo.sketches import DELTA, EPSILON, K, search_by_sketch
+from cloister.app.demo.state import DemoState, StepOutcome
 from cloister.privacy.ledger.ledger import Ledger
 
 

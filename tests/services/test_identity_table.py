@@ -51,6 +51,7 @@ def _roles(*names: str) -> frozenset[str]:
 TABLE = [
     Route("clinic-a", "POST", "/v1/search", _roles("user"), 200, json={"query": "cough"}),
     Route("clinic-a", "POST", f"/v1/pages/{NO_PAGE}/clicks", _roles("user"), 404, json={"rank": 1}),
+    Route("clinic-a", "POST", f"/v1/pages/{NO_PAGE}/end", _roles("user"), 404),
     Route("clinic-a", "GET", "/v1/me", _roles("user"), 200),
     Route("clinic-a", "DELETE", "/v1/me", _roles("user"), 200),
     Route("clinic-a", "POST", "/v1/ask", _roles("node"), 400, content=b"no frame"),

@@ -1,14 +1,25 @@
-"""``cloister demo``: the built-in world at work, step by step."""
+"""``cloister demo``: five made-up clinics at work, step by step; then the console."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from cloister.app.output import JsonFlag, command_result, console, number, say
+from cloister.core.errors import MissingDependency
+
+if TYPE_CHECKING:
+    from cloister.app.demo.state import DemoState
 
 __all__ = ["demo"]
+
+PORT: Final = 8400
+PACKAGES: Final = ("fastapi", "httpx", "jinja2", "joserfc", "prometheus_client", "uvicorn")
 
 
 def _show_step(step: dict[str, Any], position: int, total: int) -> None:
@@ -27,26 +38,79 @@ def _show_end(result: dict[str, Any]) -> None:
 @command_result(_show_end)
 def demo(
     serve: Annotated[
-        bool,
+        bool | None,
         typer.Option(
             "--serve/--no-serve",
-            help="Serve the console afterwards. There is no console yet: both end the same.",
+            help="Serve the console afterwards.",
+            show_default="serve, unless --json",
         ),
-    ] = True,
+    ] = None,
+    port: Annotated[
+        int,
+        typer.Option(help="Of the console; another where it is taken.", min=0, max=65535),
+    ] = PORT,
     seed: Annotated[int, typer.Option(help="Seed of the world.", min=0)] = 1,
     as_json: JsonFlag = False,
 ) -> dict[str, Any]:
-    """Make a clinic world and a features world, and do with them all that Cloister can today."""
-    from cloister.app.demo import STEPS, DemoState, run_step
+    """Five made-up clinics search and learn together, step by step; then comes the console."""
+    _require_packages()
+    from cloister.app.demo.state import DemoState, run_step
+    from cloister.app.demo.story import STEPS
 
     if not as_json:
         say("[dim]The first run compiles kernels; later ones start at once.[/dim]")
     steps: list[dict[str, Any]] = []
-    with DemoState(seed) as state:
+    with _ended_by_signals(), DemoState(seed) as state:
         for position, step in enumerate(STEPS, 1):
             with console(err=True).status(step.title):
                 done = run_step(step, state)
             if not as_json:
                 _show_step(done, position, len(STEPS))
             steps.append({key: done[key] for key in ("name", "seconds", "figures")})
-    return {"seed": seed, "seconds": sum(step["seconds"] for step in steps), "steps": steps}
+        seconds = sum(step["seconds"] for step in steps)
+        if serve or (serve is None and not as_json):
+            _serve(state, port, seconds, as_json=as_json)
+    return {"seed": seed, "seconds": seconds, "steps": steps}
+
+
+def _serve(state: DemoState, port: int, seconds: float, *, as_json: bool) -> None:
+    """Serve the console until Ctrl-C."""
+    from cloister.app.console.console import serve_console
+    from cloister.app.console.scene import Scene
+    from cloister.app.demo.clinic_federation import free_ports
+
+    def listening(address: str) -> None:
+        console(err=as_json).print(
+            f"\nAll of it took {number(seconds)} s. The console: [bold]{address}[/bold]"
+        )
+        say("[dim]Everybody in it is made up, so it is open to all on this machine. "
+            "Ctrl-C ends it.[/dim]")  # fmt: skip
+
+    life, home = state.life, state.console_home
+    with Scene(life.federation.folder, home, life=life, seed=state.seed) as scene:
+        chosen = free_ports(1, first=port) if port else 0
+        serve_console(scene, port=chosen, listening=listening)
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM end the demo as Ctrl-C does, so that its services end and its folder goes."""
+
+    def end(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _require_packages() -> None:
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    if missing:
+        raise MissingDependency(
+            f"the demo needs {', '.join(missing)}",
+            where="cloister demo",
+            remedy="pip install 'cloister[console]'",
+        )

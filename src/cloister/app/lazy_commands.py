@@ -37,7 +37,12 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "demo": LazyCommand(
         "demo_command",
         "demo",
-        "Make a clinic world and a features world, and do with them all that Cloister can today.",
+        "Five made-up clinics search and learn together, step by step; then comes the console.",
+    ),
+    "console": LazyCommand(
+        "console_command",
+        "console",
+        "Serve the console of a federation on this machine: pages for its operator and officer.",
     ),
     "search": LazyCommand(
         "search_command", "search", "Search the pods of this machine as somebody."

@@ -22,7 +22,10 @@ PAGE_LENGTH: Final = 500
 
 
 class LedgerLine(Message):
-    """One entry: whose privacy it cost, who got it, why, and what protects it; not the content."""
+    """One entry: whose privacy it cost, who got it, why, and what protects it; not the content.
+
+    It has all that goes into its hash, so that whoever reads all entries can check the chain.
+    """
 
     number: int
     kind: str
@@ -32,6 +35,8 @@ class LedgerLine(Message):
     purpose: str
     body: str
     payload_sha256: str
+    size_bytes: int
+    previous: str
     hash: str
 
 
@@ -78,5 +83,7 @@ def _line(entry: Entry) -> LedgerLine:
         purpose=entry.purpose,
         body=entry.body,
         payload_sha256=entry.payload_sha256,
+        size_bytes=entry.size_bytes,
+        previous=entry.previous,
         hash=entry.hash,
     )

@@ -3,7 +3,7 @@
 Each node gets one server of the world: its patients' pods as folders with access lists, indexed.
 People are named by their node, as tokens name them: ``clinic-a:staff-003``, ``clinic-a:patient-7``.
 Search parties of the world, who may read a share of all pods everywhere, are users of the first
-node.
+node, or of all nodes in turn.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class SampleUser(NamedTuple):
     agent_id: AgentId
     groups: frozenset[GroupId]
     role: str
+    name: str = ""
 
 
 class SampleClinics:
@@ -41,6 +42,12 @@ class SampleClinics:
         Patients of each.
     seed
         Of the world.
+    staff
+        People who work at each.
+    access
+        What search parties may read, in per cent of all pods: one party each.
+    parties_everywhere
+        Whether search parties are users of all nodes in turn.
 
     Examples
     --------
@@ -49,10 +56,25 @@ class SampleClinics:
     'clinic-b:staff-005'
     """
 
-    def __init__(self, nodes: list[str], *, pods: int = 20, seed: int = 1) -> None:
+    def __init__(
+        self,
+        nodes: list[str],
+        *,
+        pods: int = 20,
+        seed: int = 1,
+        staff: int = 5,
+        access: tuple[int, ...] = (5, 10, 25, 50, 100),
+        parties_everywhere: bool = False,
+    ) -> None:
         n = len(nodes)
         settings = ClinicSettings(
-            organisations=n, servers=n, pods=pods, staff=5 * n, queries=60, seed=seed
+            organisations=n,
+            servers=n,
+            pods=pods,
+            staff=staff * n,
+            access=access,
+            queries=60,
+            seed=seed,
         )
         self.world = ClinicWorld(settings)
         self.nodes = tuple(nodes)
@@ -60,27 +82,33 @@ class SampleClinics:
             server.organisation: node
             for server, node in zip(self.world.servers, nodes, strict=True)
         }
+        n_with_parties = n if parties_everywhere else 1
         self._agents = {
             member.agent_id: AgentId(f"{self._node_of[member.organisation]}:staff-{number:03}")
             for number, member in enumerate(self.world.staff)
         } | {
-            party.agent_id: AgentId(f"{nodes[0]}:party-{party.access_percent}")
-            for party in self.world.search_parties
+            party.agent_id: AgentId(f"{nodes[i % n_with_parties]}:party-{party.access_percent}")
+            for i, party in enumerate(self.world.search_parties)
         }
 
     def users(self, node: str) -> list[SampleUser]:
-        """Return the people who search at a node: its staff, and at the first one the parties."""
+        """Return the people who search at a node: its staff, and its search parties."""
         staff = [
-            SampleUser(self._agents[one.agent_id], self._groups(one.groups), one.role)
+            SampleUser(self._agents[one.agent_id], self._groups(one.groups), one.role, one.name)
             for one in self.world.staff
             if self._node_of[one.organisation] == node
         ]
-        if node != self.nodes[0]:
-            return staff
-        parties = self.world.search_parties
-        return staff + [
-            SampleUser(self._agents[one.agent_id], frozenset(), "search party") for one in parties
+        parties = [
+            SampleUser(agent, frozenset(), "search party", f"may read {one.access_percent} %")
+            for one in self.world.search_parties
+            if (agent := self._agents[one.agent_id]).startswith(f"{node}:")
         ]
+        return staff + parties
+
+    def patient(self, number: int) -> SampleUser:
+        """Return the patient who owns a pod, by the pod's number."""
+        pod = self.world.pod(number)
+        return SampleUser(self._owner(pod), frozenset(), "patient", pod.patient.name)
 
     def rights(self, pod: Pod) -> Rights:
         """Return who may read a pod, by the names that tokens have."""

@@ -109,6 +109,10 @@ class UserClient(Closing):
         """Say that a result was opened."""
         self._answer("POST", f"/v1/pages/{page_id}/clicks", {"rank": rank})
 
+    def leave(self, page_id: str) -> None:
+        """Say that the page was left: it takes no more clicks, and rounds may learn from it."""
+        self._answer("POST", f"/v1/pages/{page_id}/end", None)
+
     def kept(self) -> int:
         """Return how many pages the node keeps of this user."""
         return self._asked("GET", "/v1/me", KeptOfUser).n_pages

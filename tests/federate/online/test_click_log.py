@@ -79,6 +79,28 @@ def test_every_refused_click_looks_the_same_and_changes_nothing(database: Databa
     assert not any(any(row.clicks) for row in rows(database))
 
 
+def test_a_page_that_was_left_is_ready_and_takes_no_click(database: Database) -> None:
+    clock = Clock()
+    log = made_log(database, clock, settle_s=600)
+    first = log.show(made_page())
+    clock.now += 1
+    second = log.show(made_page())
+    log.click(second, ANN, 2)
+    for page_id, who in ((first, BOB), ("x" * 32, ANN), ("", ANN)):
+        with pytest.raises(NotFound):
+            log.leave(page_id, who)
+    assert log.state().n_ready == 0
+    log.leave(second, ANN)
+    log.leave(first, ANN)
+    assert (log.state().n_open, log.state().n_ready) == (0, 2)
+    for page_id in (first, second):
+        with pytest.raises(NotFound):
+            log.click(page_id, ANN, 1)
+        with pytest.raises(NotFound):  # it was left already
+            log.leave(page_id, ANN)
+    assert [any(row.clicks) for row in rows(database)] == [False, True]
+
+
 def test_a_page_that_a_round_has_taken_takes_no_click_though_the_clock_is_set_back(
     database: Database,
 ) -> None:

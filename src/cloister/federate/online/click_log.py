@@ -1,9 +1,10 @@
 """The click log of a node: pages that users were shown, and what they clicked.
 
-A page is open for clicks until it is ``settle_s`` old; after that it never changes, and may be
-learnt from. It is deleted when its lesson has counted in a round, when its trial's votes were cast
-or its trial is over, when its user asks for it, or when it is too old. All of it lies in the node's
-own database, which protects it no better than the file system or the PostgreSQL server does.
+A page is open for clicks until it is ``settle_s`` old, or its user has left it; after that it never
+changes, and may be learnt from. It is deleted when its lesson has counted in a round, when its
+trial's votes were cast or its trial is over, when its user asks for it, or when it is too old. All
+of it lies in the node's own database, which protects it no better than the file system or the
+PostgreSQL server does.
 """
 
 from __future__ import annotations
@@ -155,6 +156,26 @@ class ClickLog:
                 connection.execute(this.values(clicks=bytes(clicks)))
 
         self.database.run(work)
+
+    def leave(self, page_id: str, agent_id: AgentId) -> None:
+        """Note that a user has left a page: it takes no more clicks, and may be learnt from.
+
+        Its time is put back by ``settle_s``, so that it counts as settled; pages that were left
+        stay in the order in which they were shown.
+
+        Raises
+        ------
+        NotFound
+            There is no such page, or it is somebody else's, or it takes no more clicks.
+        """
+        if not _PAGE_ID.fullmatch(page_id):
+            raise _no_page()
+        after, back = self.settled_before(), round(self.settings.settle_s * _SECOND)
+        mine = (PAGES.c.page_id == page_id) & (PAGES.c.agent == agent_id)
+        still_open = (PAGES.c.shown_at > after) & (PAGES.c.taken_by == FREE)
+        left = PAGES.update().where(mine & still_open).values(shown_at=PAGES.c.shown_at - back)
+        if not self.database.run(lambda connection: connection.execute(left).rowcount):
+            raise _no_page()
 
     def count_user(self, agent_id: AgentId) -> int:
         """Return how many pages of a user are kept."""

@@ -3,6 +3,7 @@
 ======  ==============================  ===================================  ==================
 POST    ``/v1/search``                  a result page                        user
 POST    ``/v1/pages/{page_id}/clicks``  a click on it                        user
+POST    ``/v1/pages/{page_id}/end``     it was left, and takes no more       user
 GET     ``/v1/me``                      how many pages are kept of the user  user
 DELETE  ``/v1/me``                      delete them                          user
 POST    ``/v1/ask``                     another node asks for its user       node
@@ -76,6 +77,10 @@ def _add_user_routes(router: APIRouter, node: Node) -> None:
     @router.post("/pages/{page_id}/clicks", status_code=204)
     def click(page_id: PageId, clicked: ClickRequest, caller: FromUser) -> None:
         node.log.click(page_id, AgentId(caller.name), clicked.rank)
+
+    @router.post("/pages/{page_id}/end", status_code=204)
+    def leave(page_id: PageId, caller: FromUser) -> None:
+        node.log.leave(page_id, AgentId(caller.name))
 
     @router.get("/me")
     def kept(caller: FromUser) -> KeptOfUser:

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from cloister.app.demo_state import DemoState, StepOutcome
+from cloister.app.demo.state import DemoState, StepOutcome
 from cloister.app.recording import READERS, recorder
 from cloister.core.errors import BudgetExceeded
 from cloister.core.random import stream

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from cloister.app.demo_state import DemoState, StepOutcome
+from cloister.app.demo.state import DemoState, StepOutcome
 from cloister.lab.forgetting.certificate import verify_certificate
 from cloister.lab.forgetting.federation import StoredFederation
 from cloister.lab.forgetting.forgetting import forget
@@ -66,7 +66,7 @@ def _suspensions(told: dict[str, Any]) -> str:
 def forget_client(state: DemoState) -> StepOutcome:
     """Train with a client that spoils the ranker, then forget it from what was kept."""
     settings = _settings(state, attack="opposite", attackers=1)
-    with StoredFederation.create(state.folder / "federation", settings) as federation:
+    with StoredFederation.create(state.console_home / "forgettable", settings) as federation:
         result = simulate(settings, observers=[federation.store])
         federation.finish(result.learner.ranker)
         done = forget(federation, [f"client-{CLIENTS - 1}"])

@@ -7,11 +7,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from cloister.core.errors import SettingsError
 from cloister.data.letor_folder import FoldData
 from cloister.data.source import load_fold
 from cloister.data.worlds.clinic import ClinicSettings, ClinicWorld
+
+if TYPE_CHECKING:
+    from cloister.app.demo.clinic_life import ClinicLife
 
 __all__ = ["DemoState", "StepOutcome", "Step", "run_step"]
 
@@ -30,7 +34,7 @@ class DemoState:
         self.seed = seed
         self.clinic = ClinicWorld(ClinicSettings(seed=seed, pods=60, staff=25, queries=12))
         self.fold: FoldData | None = None
-        self.figures: dict[str, Any] = {}
+        self._life: ClinicLife | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="cloister-demo-")
 
     @property
@@ -39,9 +43,28 @@ class DemoState:
         return Path(self._folder.name)
 
     @property
+    def console_home(self) -> Path:
+        """A folder for what the console shows besides the services: trainings and results."""
+        return self.folder / "console"
+
+    @property
     def ranking_address(self) -> str:
         """The address of the features world."""
         return f"world:features?queries=400&documents=40&features=46&seed={self.seed}"
+
+    @property
+    def life(self) -> ClinicLife:
+        """The clinics at work, once the step ``index`` has made them."""
+        if self._life is None:
+            raise SettingsError("the clinics are not made yet", where="demo")
+        return self._life
+
+    def make_life(self) -> ClinicLife:
+        """Make the clinics; their services end with the demo."""
+        from cloister.app.demo.clinic_life import ClinicLife  # needs what services need
+
+        self._life = ClinicLife(self.folder / "clinics", seed=self.seed)
+        return self._life
 
     def ranking_data(self) -> FoldData:
         """Return the features world, made at the first use."""
@@ -58,6 +81,8 @@ class DemoState:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self._life is not None:
+            self._life.close()
         self._folder.cleanup()
 
 
@@ -74,7 +99,6 @@ def run_step(step: Step, state: DemoState) -> dict[str, Any]:
     start = time.perf_counter()
     outcome = step.run(state)
     seconds = time.perf_counter() - start
-    state.figures[step.name] = outcome.figures
     return {
         "name": step.name,
         "title": step.title,

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from cloister.app.demo_state import DemoState, StepOutcome
+from cloister.app.demo.state import DemoState, StepOutcome
 from cloister.cloud.client import InProcessTransport, PrivateIndexClient
 from cloister.cloud.client_dictionary import ClientDictionary
 from cloister.cloud.index_building import build_private_index

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from cloister.app.demo_state import DemoState, StepOutcome
+from cloister.app.demo.state import DemoState, StepOutcome
 from cloister.app.granting import change_rights
 from cloister.core.errors import AccessDenied
 from cloister.core.ids import AgentId, DocId

@@ -10,7 +10,7 @@ from cloister.adversary.guesses import Guesses, advantage_bound, joined
 from cloister.adversary.shared_noise_attack import shared_noise_membership
 from cloister.adversary.sketch_membership import list_membership
 from cloister.adversary.sketch_targets import draw_targets
-from cloister.app.demo_state import DemoState, StepOutcome
+from cloister.app.demo.state import DemoState, StepOutcome
 from cloister.core.random import stream
 from cloister.index.term_counts import TermCounts, count_terms
 from cloister.privacy.ledger.ledger import Ledger

@@ -1,0 +1,58 @@
+"""What a console shows: a federation, its people where they are made up, a folder of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cloister.app.console.jobs import Jobs
+from cloister.app.demo.clinic_federation import DemoUser
+from cloister.app.demo.clinic_life import ClinicLife
+from cloister.app.office import Office
+from cloister.app.user_sessions import UserSessions
+from cloister.core.closing import Closing
+from cloister.services.federation_folder import FederationFolder
+
+__all__ = ["Scene"]
+
+
+class Scene(Closing):
+    """A console's subject. Threads may share it.
+
+    Parameters
+    ----------
+    folder
+        The federation.
+    home
+        The console's own folder: stored trainings and results.
+    life
+        The demo's clinics at work; None for a federation of real people.
+    seed
+        Of what the console simulates.
+    """
+
+    def __init__(
+        self,
+        folder: FederationFolder,
+        home: Path,
+        *,
+        life: ClinicLife | None = None,
+        seed: int = 1,
+    ) -> None:
+        self.folder, self.home, self.life, self.seed = folder, home, life, seed
+        self.jobs = Jobs()
+        self.office = Office(folder) if life is None else life.office
+        self.sessions = UserSessions(folder) if life is None else life.sessions
+        self.users: tuple[DemoUser, ...] = () if life is None else life.federation.users
+        home.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The names of the nodes."""
+        return tuple(member.name for member in self.folder.roster.members)
+
+    def close(self) -> None:
+        """Stop all jobs, and let go of what was opened here."""
+        self.jobs.close()
+        if self.life is None:
+            self.sessions.close()
+            self.office.close()
