@@ -20,7 +20,7 @@ from cloister.privacy.ledger.reading import entries_in, head_in
 from cloister.privacy.ledger.tables import DELIVERIES
 from cloister.store.incoming import incoming_file, sync_folder
 
-__all__ = ["ExportFormat", "export_ledger"]
+__all__ = ["ExportFormat", "csv_line", "entry_cells", "entry_columns", "export_ledger"]
 
 ExportFormat = Literal["json", "csv"]
 
@@ -80,15 +80,31 @@ def _write_json(stream: BinaryIO, connection: sa.Connection) -> Head:
 
 def _write_csv(stream: BinaryIO, connection: sa.Connection) -> Head:
     _restart(stream)
-    names = [name for name in Entry._fields if name != "body"]
-    stream.write(_csv_line([*names, "delivered_at", *_STATED, "body"]))
+    stream.write(csv_line(entry_columns("delivered_at")))
     for entry, delivered_at in _rows(connection):
-        body = json.loads(entry.body) or {}
-        fields = entry._asdict()
-        cells = [fields[name] for name in names]
-        stated = [body.get(name) for name in _STATED]
-        stream.write(_csv_line([*cells, delivered_at, *stated, entry.body]))
+        stream.write(csv_line(entry_cells(entry, delivered_at)))
     return head_in(connection)
+
+
+def entry_columns(*more: str) -> list[str]:
+    """Return the names of an entry's cells, with those of what is added to them."""
+    names = [name for name in Entry._fields if name != "body"]
+    return [*names, *more, *_STATED, "body"]
+
+
+def entry_cells(entry: Entry, *more: Any) -> list[Any]:
+    """Return an entry as cells; what a release states of itself has cells of its own.
+
+    Examples
+    --------
+    >>> entry = Entry(1, "limit", "2026-01-01T00:00:00+00:00", "clinic-a", "", "=1+1", "null",
+    ...               "", 0, "0" * 64)
+    >>> csv_line(entry_cells(entry)[:7])
+    b"1,limit,2026-01-01T00:00:00+00:00,clinic-a,,'=1+1,\\r\\n"
+    """
+    body = json.loads(entry.body) or {}
+    fields = [value for name, value in entry._asdict().items() if name != "body"]
+    return [*fields, *more, *(body.get(name) for name in _STATED), entry.body]
 
 
 def _restart(stream: BinaryIO) -> None:
@@ -97,7 +113,8 @@ def _restart(stream: BinaryIO) -> None:
     stream.truncate()
 
 
-def _csv_line(cells: list[Any]) -> bytes:
+def csv_line(cells: list[Any]) -> bytes:
+    """Return one line of a CSV file, in which no cell is a formula."""
     line = io.StringIO()
     csv.writer(line).writerow([_cell(cell) for cell in cells])
     return line.getvalue().encode()
