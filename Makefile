@@ -35,7 +35,7 @@ imports: $(READY)  ## packages import downwards only
 	$(BIN)/lint-imports --no-logo
 
 unit: $(READY)  ## tests and doctests
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 docs: $(READY)  ## the documentation site, warnings are errors
 	@rm -rf docs/generated

@@ -23,6 +23,7 @@ from cloister.data.worlds.clinic import ClinicWorld
 from cloister.data.worlds.clinic.queries import ClinicQuery
 from cloister.services.node.messages import SearchAnswer
 from cloister.services.user_client import UserClient
+from cloister.web.refusals import PeerUnreachable
 
 __all__ = ["ClinicNeeds", "Day", "SimulatedUsers", "pod_number"]
 
@@ -73,6 +74,7 @@ class Day(NamedTuple):
     n_searches: int
     n_clicks: int
     n_missing: int  # answers in which a node was missing
+    n_failed: int  # searches that the user's own node did not answer
 
 
 class SimulatedUsers:
@@ -117,12 +119,12 @@ class SimulatedUsers:
                 client.click(page.page_id, rank)
             if page.page_id:
                 client.leave(page.page_id)
-            return Day(1, len(clicks), bool(page.missing_nodes))
+            return Day(1, len(clicks), bool(page.missing_nodes), 0)
 
         try:
             return self._sessions.call(user.agent_id, user.groups, work)
-        except NotFound:  # the node was started again in between
-            return Day(1, 0, 0)
+        except (NotFound, PeerUnreachable):  # the node is away, or was started again in between
+            return Day(0, 0, 0, 1)
 
     def _clicked(self, page: SearchAnswer, query: ClinicQuery, seed: int) -> list[int]:
         """Return the ranks that a user opens."""

@@ -46,6 +46,7 @@ NAMES: Final = (
     "services",
     "engines-nvflare",
     "engines-flower",
+    "console",
 )
 APART: Final = ("soak",)  # takes an hour: not among all
 
