@@ -51,8 +51,8 @@ def test_a_page_that_does_not_exist_says_so_and_leads_back(page: WatchedPage) ->
     assert answer is not None
     assert answer.status == 404
     page.errors.clear()  # chromium itself notes the 404
-    page.page.get_by_role("link", name="To the search page").click()
-    assert page.page.url.endswith("/search")
+    page.page.get_by_role("link", name="To the first page").click()
+    assert page.page.url.endswith("/start")
 
 
 def test_the_theme_can_be_chosen_and_is_kept(page: WatchedPage) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -59,25 +59,28 @@ def demo(
 
     if not as_json:
         say("[dim]The first run compiles kernels; later ones start at once.[/dim]")
-    steps: list[dict[str, Any]] = []
+    story: list[dict[str, Any]] = []
     with _ended_by_signals(), DemoState(seed) as state:
         for position, step in enumerate(STEPS, 1):
             with console(err=True).status(step.title):
                 done = run_step(step, state)
             if not as_json:
                 _show_step(done, position, len(STEPS))
-            steps.append({key: done[key] for key in ("name", "seconds", "figures")})
-        seconds = sum(step["seconds"] for step in steps)
+            story.append(done)
+        seconds = sum(step["seconds"] for step in story)
         if serve or (serve is None and not as_json):
-            _serve(state, port, seconds, as_json=as_json)
+            _serve(state, port, story, as_json=as_json)
+    steps = [{key: step[key] for key in ("name", "seconds", "figures")} for step in story]
     return {"seed": seed, "seconds": seconds, "steps": steps}
 
 
-def _serve(state: DemoState, port: int, seconds: float, *, as_json: bool) -> None:
+def _serve(state: DemoState, port: int, story: Sequence[dict[str, Any]], *, as_json: bool) -> None:
     """Serve the console until Ctrl-C."""
     from cloister.app.console.console import serve_console
     from cloister.app.console.scene import Scene
     from cloister.app.demo.clinic_federation import free_ports
+
+    seconds = sum(step["seconds"] for step in story)
 
     def listening(address: str) -> None:
         console(err=as_json).print(
@@ -87,7 +90,7 @@ def _serve(state: DemoState, port: int, seconds: float, *, as_json: bool) -> Non
             "Ctrl-C ends it.[/dim]")  # fmt: skip
 
     life, home = state.life, state.console_home
-    with Scene(life.federation.folder, home, life=life, seed=state.seed) as scene:
+    with Scene(life.federation.folder, home, life=life, seed=state.seed, story=story) as scene:
         chosen = free_ports(1, first=port) if port else 0
         serve_console(scene, port=chosen, listening=listening)
 

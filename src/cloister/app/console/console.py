@@ -24,6 +24,7 @@ from cloister.app.console.ledger_page import ledger_router
 from cloister.app.console.page import NAVIGATION, render
 from cloister.app.console.scene import Scene
 from cloister.app.console.search_page import search_router
+from cloister.app.console.start_page import start_router
 from cloister.core.errors import AccessDenied, CloisterError, Conflict, NotFound
 from cloister.web.metrics import ServiceMetrics
 from cloister.web.refusals import PeerUnreachable
@@ -66,6 +67,7 @@ def make_console(scene: Scene, *, key: str | None = None) -> FastAPI:
     console.state.tls_holds = lambda: True
     _add_files(console)
     for make in (
+        start_router,
         search_router,
         federation_router,
         ledger_router,

@@ -81,7 +81,9 @@ def _add_life(router: APIRouter, scene: Scene) -> None:
                 life.run_round()
             job.advance(n_rounds, n_rounds)
 
-        scene.jobs.start(KIND, f"Searches, clicks and {n_rounds} rounds", work)
+        scene.jobs.start(
+            KIND, f"Searches, clicks and {n_rounds} round{'' if n_rounds == 1 else 's'}", work
+        )
         return RedirectResponse("/federation", 303)
 
     @router.post("/federation/nodes/{node}/{action}")

@@ -30,6 +30,7 @@ class PageName(NamedTuple):
 
 
 NAVIGATION: Final = (
+    PageName("/start", "Start"),
     PageName("/search", "Search"),
     PageName("/federation", "Federation"),
     PageName("/ledger", "Ledger"),

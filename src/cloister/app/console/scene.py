@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from cloister.app.console.jobs import Jobs
 from cloister.app.demo.clinic_federation import DemoUser
@@ -28,6 +30,8 @@ class Scene(Closing):
         The demo's clinics at work; None for a federation of real people.
     seed
         Of what the console simulates.
+    story
+        The demo's steps as they went: ``title``, ``seconds`` and ``lines`` of each.
     """
 
     def __init__(
@@ -37,8 +41,10 @@ class Scene(Closing):
         *,
         life: ClinicLife | None = None,
         seed: int = 1,
+        story: Sequence[dict[str, Any]] = (),
     ) -> None:
         self.folder, self.home, self.life, self.seed = folder, home, life, seed
+        self.story = tuple(story)
         self.jobs = Jobs()
         self.office = Office(folder) if life is None else life.office
         self.sessions = UserSessions(folder) if life is None else life.sessions

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["PAGES", "run"]
 
 PAGES: Final = (
+    "/start",
     "/search",
     "/search?q=asthma&explain=true",
     "/federation",

@@ -41,17 +41,20 @@ async function draw(chart) {
   const ink = resolved("ink"), soft = resolved("soft"), edge = resolved("edge");
   const axis = { gridcolor: edge, zerolinecolor: edge, linecolor: edge, tickcolor: edge, automargin: true };
   const kind = { number: "linear", date: "date", category: "category" }[chart.x_kind];
+  // Rounds are whole: no ticks between them.
+  const places = chart.series.flatMap((one) => one.x);
+  const whole = kind === "linear" && places.every(Number.isInteger) && Math.max(...places) - Math.min(...places) <= 20;
   const traces = chart.series.map((one) => ({
     name: one.name, x: one.x, y: one.y, connectgaps: true,
     ...KINDS[one.style]({ ...one, colour: resolved(one.colour) }),
   }));
   const layout = {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-    font: { family: "inherit", color: ink, size: 13 },
+    font: { family: getComputedStyle(document.body).fontFamily, color: ink, size: 13 },
     margin: { l: 50, r: 12, t: 8, b: 40 },
-    xaxis: { ...axis, type: kind, title: { text: chart.x_label, font: { color: soft } } },
+    xaxis: { ...axis, type: kind, ...(whole ? { dtick: 1 } : {}), title: { text: chart.x_label, font: { color: soft } } },
     yaxis: { ...axis, title: { text: chart.y_label, font: { color: soft } }, ...(chart.y_range ? { range: chart.y_range } : { rangemode: "normal" }) },
-    legend: { orientation: "h", y: -0.25, font: { color: ink } },
+    legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { color: ink } },
     showlegend: traces.length > 1, barmode: "group", hovermode: "x unified",
     hoverlabel: { bgcolor: resolved("card"), font: { color: ink } },
   };
