@@ -75,12 +75,17 @@ class ConsoleGuard:
     def _refused(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
-        if not is_loopback(urlsplit(f"//{host}").hostname or ""):
+        if not is_loopback(_name_of(host)):
             return PlainTextResponse("This console answers on this machine only.\n", 403)
         if scope["method"] not in _SAFE:
             if not _same_origin(headers, host):
                 return PlainTextResponse("Not from a page of this console.\n", 403)
-            if int(headers.get("content-length", "0") or 0) > MOST_BODY:
+            if "transfer-encoding" in headers:
+                return PlainTextResponse("A form says how long it is.\n", 411)
+            length = headers.get("content-length", "0")
+            if not length.isascii() or not length.isdigit():
+                return PlainTextResponse("Not a length.\n", 400)
+            if int(length) > MOST_BODY:
                 return PlainTextResponse("Too much.\n", 413)
         return None if self._key is None else self._without_key(scope, headers, self._key)
 
@@ -95,6 +100,14 @@ class ConsoleGuard:
             return None
         told = "This console needs its key: open the address that the command printed.\n"
         return PlainTextResponse(told, 401)
+
+
+def _name_of(host: str) -> str:
+    """Return the name in a Host header; nothing where it has none."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
 
 
 def _same_origin(headers: Headers, host: str) -> bool:
