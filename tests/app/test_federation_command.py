@@ -41,8 +41,9 @@ def made(run: Run, folder: Path, *more: str) -> dict[str, Any]:
 
 
 def service_of(pid: int) -> str:
+    """Return the service of a process; nothing for one that has just begun or ended."""
     words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    return Path(words[-2].decode()).parent.name
+    return Path(words[-2].decode()).parent.name if len(words) > 1 else ""
 
 
 def children_of(pid: int) -> dict[str, int]:
@@ -99,9 +100,12 @@ def test_a_federation_is_made_run_searched_and_survives_a_kill(run: Run, tmp_pat
             assert run("federation", "rollback", str(folder), code=1).err
             published = run("federation", "publish", str(folder), "clinic-c", "--json").json
             assert len(published["digest"]) == 64
-        finally:
-            up.send_signal(signal.SIGTERM)
             left = children_of(up.pid)
+            down = run("federation", "down", str(folder), "--json").json
+            assert set(down["ended"]) == set(told["services"])  # and `up` starts none again
+        finally:
+            if up.poll() is None:
+                up.send_signal(signal.SIGTERM)
         assert up.wait(30) == 0
     assert left
     assert not [pid for pid in left.values() if Path(f"/proc/{pid}").exists()]
@@ -125,6 +129,7 @@ def test_what_cannot_be_made_is_said(run: Run, tmp_path: Path) -> None:
         (["--nodes", "a,b,C d"], "small letters"),
         (["--port", "65534"], "ports"),
         (["--min-nodes", "5"], "more nodes than there are"),
+        (["--nodes", "a,b,c,d", "--min-nodes", "2"], "more than half"),
     ],
 )
 def test_wrong_plans_are_refused_before_anything_is_written(

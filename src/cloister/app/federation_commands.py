@@ -49,13 +49,14 @@ def init(
         float, typer.Option(help="Seconds for which a page takes clicks.", min=0)
     ] = 1800.0,
     min_nodes: Annotated[
-        int,
+        int | None,
         typer.Option(
-            help="A round needs so many nodes. Of a sum of two without --epsilon, each node can "
-            "tell the other's part.",
+            help="A round needs so many nodes, more than half. Of a sum of two without --epsilon, "
+            "each node can tell the other's part.",
             min=2,
+            show_default="just more than half",
         ),
-    ] = 2,
+    ] = None,
     epsilon: Annotated[
         float | None,
         typer.Option(help="What all rankers of the training may reveal of a user.", min=1e-6),

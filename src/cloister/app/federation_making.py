@@ -47,7 +47,7 @@ def make_federation(
     round_every_s: float,
     settle_s: float,
     privacy: SitePrivacy | None,
-    min_nodes: int = 2,
+    min_nodes: int | None = None,
 ) -> dict[str, Any]:
     """Make the folder; return what to do next."""
     if len(nodes) < 3:
@@ -60,7 +60,7 @@ def make_federation(
         name=training,
         ranker=RankerSettings(n_features=len(PAGE_FEATURES)),
         secure_aggregation=True,
-        min_sites=min_nodes,
+        min_sites=min_nodes or len(nodes) // 2 + 1,
         privacy=privacy,
     )
     plan = FederationPlan(

@@ -74,11 +74,12 @@ def ended(folder: Path) -> dict[str, Any]:
     """End the services of a folder that run; return which they were."""
     made = FederationFolder(folder)
     running = {one: process_of(made.file(one)) for one in made.services}
-    for process in running.values():
+    keeper = process_of(made.keeper_file)  # it would start again what ends; it ends what it started
+    for process in running.values() if keeper is None else [keeper]:
         if process is not None:
             os.kill(process, signal.SIGTERM)
     until = time.monotonic() + ENDING_S
-    while any(process_of(made.file(one)) for one in made.services):
+    while any(process_of(file) for file in (*map(made.file, made.services), made.keeper_file)):
         if time.monotonic() > until:
             raise StoreError("a service does not end", where=str(folder), remedy="see its log")
         time.sleep(0.05)

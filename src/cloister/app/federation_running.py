@@ -12,7 +12,7 @@ from cloister.app.output import print_json, say
 from cloister.core.errors import CloisterError, Conflict
 from cloister.services.federation_folder import FederationFolder
 from cloister.services.processes import Processes
-from cloister.services.sole_process import process_of
+from cloister.services.sole_process import process_of, sole_process
 
 __all__ = ["run_federation"]
 
@@ -62,7 +62,7 @@ def run_federation(folder: Path, *, as_json: bool) -> None:
         )
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    with Processes(made) as processes:
+    with sole_process(made.keeper_file), Processes(made) as processes:
         kept = {service: _Kept(processes, service) for service in made.services}
         looking = threading.Thread(target=_tell_when_all_answer, args=(made, stop, as_json))
         looking.start()

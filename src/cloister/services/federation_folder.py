@@ -78,6 +78,8 @@ class FederationPlan(Settings):
             raise ValueError("there are not enough ports above the first one")
         if self.agreement.min_sites > len(self.nodes):
             raise ValueError("a round would need more nodes than there are")
+        if self.agreement.secure_aggregation and 2 * self.agreement.min_sites <= len(self.nodes):
+            raise ValueError("with secure aggregation a round needs more than half of the nodes")
         for node in self.nodes:
             Place(name=node, url="")  # refuses what is no name
         return self
@@ -170,6 +172,11 @@ class FederationFolder:
     def file(self, service: str) -> Path:
         """Return what a service starts from."""
         return self.folder / service / SERVICE
+
+    @property
+    def keeper_file(self) -> Path:
+        """Beside which whoever keeps all services running holds a lock."""
+        return self.folder / ROSTER
 
     def home(self, node: str) -> Path:
         """Return where a node keeps its pods and index."""
