@@ -2,17 +2,22 @@
 
 Results go to standard output. Progress and messages go to standard error. Exit code 0 means done,
 1 that the work failed, 2 wrong usage.
+
+A program that starts a command and wants to know how far it is sets ``CLOISTER_PROGRESS=lines``:
+then standard error has one JSON object a line, ``{"progress": LABEL, "done": N, "total": N}``.
 """
 
 from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
+from typing import TYPE_CHECKING, Annotated, Any, Final, ParamSpec
 
 import typer
 
@@ -21,12 +26,23 @@ from cloister.core.errors import CloisterError
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["JsonFlag", "checked_usage", "command_result", "progress", "say", "table"]
+__all__ = [
+    "PROGRESS_LINES",
+    "JsonFlag",
+    "checked_usage",
+    "command_result",
+    "progress",
+    "say",
+    "table",
+]
 
 P = ParamSpec("P")
 Result = dict[str, Any]
 Render = Callable[[Result], None]
 Advance = Callable[[int, int], None]
+
+PROGRESS_LINES: Final = ("CLOISTER_PROGRESS", "lines")
+_LINE_EVERY_S: Final = 0.2  # whoever reads them draws a bar
 
 JsonFlag = Annotated[
     bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")
@@ -158,6 +174,9 @@ def number(value: Any) -> str:
 @contextmanager
 def progress(label: str) -> Iterator[Advance]:
     """Show a bar on standard error, where that is a terminal; yields ``advance(done, total)``."""
+    if os.environ.get(PROGRESS_LINES[0]) == PROGRESS_LINES[1]:
+        yield _line_writer(label)
+        return
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -180,3 +199,18 @@ def progress(label: str) -> Iterator[Advance]:
             bar.update(task, completed=done, total=total)
 
         yield advance
+
+
+def _line_writer(label: str) -> Advance:
+    """Return what writes progress for a program, not too often."""
+    last = 0.0
+
+    def advance(done: int, total: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= _LINE_EVERY_S or done == total:
+            last = now
+            line = json.dumps({"progress": label, "done": done, "total": total})
+            typer.echo(line, err=True)
+
+    return advance
