@@ -103,10 +103,10 @@ def test_a_federation_is_made_run_searched_and_survives_a_kill(run: Run, tmp_pat
             left = children_of(up.pid)
             down = run("federation", "down", str(folder), "--json").json
             assert set(down["ended"]) == set(told["services"])  # and `up` starts none again
+            assert up.wait(30) == 0
         finally:
             if up.poll() is None:
                 up.send_signal(signal.SIGTERM)
-        assert up.wait(30) == 0
     assert left
     assert not [pid for pid in left.values() if Path(f"/proc/{pid}").exists()]
 
