@@ -195,7 +195,7 @@ def test_a_service_that_does_not_answer_is_named_and_the_rest_is_shown(
         scene.office = cast(Office, LedgerOffice(ledgers))
         officer = Browser(make_console(scene))
         words = seen(officer.get("/ledger").text)
-        assert "clinic-c does not answer" in words
+        assert "The ledger of clinic-c could not be read (no connection)" in words
         assert "not seen: clinic-c" in words
         assert "still here" in words
         assert officer.get("/ledger/export.json").json()["missing"] == {"clinic-c": "no connection"}
@@ -212,6 +212,17 @@ def test_a_changed_entry_breaks_the_chain_on_the_page(
     words = seen(officer.get("/ledger").text)
     assert "The chain of clinic-a is broken" in words
     assert "broken: clinic-a" in words
+
+
+def test_a_ledger_of_another_version_does_not_take_the_page_away(
+    officer: Browser, ledgers: dict[str, Ledger], office: LedgerOffice
+) -> None:
+    sent(ledgers["clinic-a"], ROUND, party="clinic-a")
+    sent(ledgers["clinic-b"], ROUND, party="clinic-b", purpose="still here")
+    office.spoilt["clinic-a"] = {"body": '{"mechanism":"of tomorrow"}'}
+    words = seen(officer.get("/ledger").text)
+    assert "The ledger of clinic-a could not be read (not a release" in words
+    assert "still here" in words
 
 
 def test_entries_are_listed_newest_first_and_by_service(

@@ -11,7 +11,7 @@ from fastapi.responses import Response
 
 from cloister.app.console.ledger_accounts import LEVELS, Account, accounts_of, is_training
 from cloister.app.console.ledger_charts import kinds_chart, spending_chart
-from cloister.app.console.ledger_costs import LedgerCosts
+from cloister.app.console.ledger_costs import LedgerCosts, release_of
 from cloister.app.console.ledger_export import ledgers_csv, ledgers_json
 from cloister.app.console.ledger_lines import lines_of
 from cloister.app.console.page import render
@@ -110,12 +110,12 @@ def _check(scene: Scene, service: str) -> None:
 
 
 def _read(scene: Scene) -> _Read:
-    """Read all ledgers at once; what does not answer is named."""
+    """Read all ledgers at once; what does not answer, or is not understood, is named."""
     services = _services(scene)
 
     def one(service: str) -> ReadLedger | str:
         try:
-            return read_ledger(scene.office, service, timeout_s=TIMEOUT_S)
+            return _understood(read_ledger(scene.office, service, timeout_s=TIMEOUT_S))
         except CloisterError as error:
             return error.what
 
@@ -125,6 +125,13 @@ def _read(scene: Scene) -> _Read:
         tuple(value for value in found.values() if isinstance(value, ReadLedger)),
         {name: value for name, value in found.items() if isinstance(value, str)},
     )
+
+
+def _understood(ledger: ReadLedger) -> ReadLedger:
+    """Return a ledger all of whose entries can be read; a newer service may write others."""
+    for entry in ledger.entries:
+        _ = entry.limit if entry.kind == "limit" else release_of(entry.body)
+    return ledger
 
 
 def _summary(scene: Scene, read: _Read, accounts: Sequence[Account]) -> dict[str, Any]:
