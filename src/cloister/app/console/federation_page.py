@@ -21,7 +21,7 @@ __all__ = ["federation_router"]
 KIND: Final = "federation"
 TIMEOUT_S: Final = 2.0  # for a node's word on how it stands
 MOST_ROUNDS: Final = 20  # of one press of a button
-SEARCHES: Final = 2  # of each researcher before a round
+SEARCHES: Final = 1  # of each researcher before a round
 _ACTIONS: Final = {
     "round": ("POST", "/v1/rounds", None),
     "pause": ("PUT", "/v1/pause", {"paused": True}),

@@ -9,6 +9,7 @@ from cloister.lab.forgetting.certificate import verify_certificate
 from cloister.lab.forgetting.federation import StoredFederation
 from cloister.lab.forgetting.forgetting import forget
 from cloister.lab.simulation.run import simulate
+from cloister.lab.simulation.run_files import prepare_folder, write_run
 from cloister.lab.simulation.settings import SimulationSettings
 
 __all__ = ["forget_client", "poison"]
@@ -16,6 +17,7 @@ __all__ = ["forget_client", "poison"]
 CLIENTS: Final = 10
 ATTACKERS: Final = 3
 ROUNDS: Final = 600
+N_POINTS: Final = 40  # of a learning curve
 
 
 def _settings(state: DemoState, **chosen: Any) -> SimulationSettings:
@@ -24,7 +26,7 @@ def _settings(state: DemoState, **chosen: Any) -> SimulationSettings:
         "clients": CLIENTS,
         "queries_per_round": 5,
         "rounds": ROUNDS,
-        "evaluate_every": ROUNDS,
+        "evaluate_every": ROUNDS // N_POINTS,
         "click_model": "informational",
         "seed": state.seed,
     }
@@ -40,6 +42,10 @@ def poison(state: DemoState) -> StepOutcome:
         "median": simulate(_settings(state, **attack, rule="median")),
         "adaptive": simulate(_settings(state, **attack, rule="adaptive")),
     }
+    results = state.console_home / "results"
+    prepare_folder(results)
+    for position, (name, run) in enumerate(runs.items()):
+        write_run(results, run, system=f"demo: {name}", position=position)
     ndcg = {name: run.final.ndcg for name, run in runs.items()}
     told = runs["adaptive"].summary()
     return StepOutcome(

@@ -13,8 +13,8 @@ from cloister.services.user_client import UserClient
 
 __all__ = ["index_records", "learn_together", "read_ledgers", "search_as_three", "start_services"]
 
-N_ROUNDS: Final = 6
-SEARCHES: Final = 2  # of each researcher, before each round
+N_ROUNDS: Final = 8
+SEARCHES: Final = 1  # of each researcher, before each round
 
 
 def index_records(state: DemoState) -> StepOutcome:
