@@ -6,13 +6,13 @@ import asyncio
 from typing import Any
 
 import httpx
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 
 class Browser:
     """A console's visitor: forms are sent, and redirections followed where asked for."""
 
-    def __init__(self, console: FastAPI) -> None:
+    def __init__(self, console: ASGIApp) -> None:
         self._console = console
 
     def get(self, path: str, **more: Any) -> httpx.Response:
