@@ -34,7 +34,7 @@ class WatchedPage:
         try:
             yield watched
             assert watched.others == []
-            assert watched.errors == []
+            assert not watched.errors, watched.errors
         finally:
             context.close()
 
