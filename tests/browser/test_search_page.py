@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from browser.watched_page import WatchedPage
 from cloister.app.demo.clinic_federation import ACCESS, NODES, PATIENTS, PODS, STAFF
@@ -46,12 +47,15 @@ def test_each_person_sees_what_that_person_may_read_and_no_hint_of_more(
     assert seen["patient"] == 1 < seen["doctor"]
 
 
-def test_why_adds_up_and_a_click_is_noted_and_can_be_forgotten(page: WatchedPage) -> None:
+def test_why_adds_up_and_a_click_is_noted_and_can_be_forgotten(
+    page: WatchedPage, screenshots: Path
+) -> None:
     agent = CLINICS.users(NODES[1])[-1].agent_id
     searched(page, agent)
     shown = page.page
     first = shown.locator(".results > li").first
     first.get_by_text("Why this server").click()
+    shown.screenshot(path=screenshots / "why.png")
     for name in ("The server", "The pod", "The record", "Its place"):
         assert first.get_by_role("heading", name=name).is_visible()
     for section in first.locator("section").all()[:3]:

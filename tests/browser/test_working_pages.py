@@ -68,6 +68,9 @@ def test_an_attack_is_run_live_with_and_without_a_defence(
     assert len(shown.evaluate("document.querySelector('.plot').data")) == 4
     assert serious(page) == []
     shown.screenshot(path=screenshots / "attack-lab-done.png", full_page=True)
+    shown.get_by_role("heading", name="What came out").scroll_into_view_if_needed()
+    shown.evaluate("document.querySelector('[data-announce]').scrollIntoView()")
+    shown.screenshot(path=screenshots / "attack.png")
 
 
 def test_wrong_choices_in_the_lab_are_refused_with_a_word(page: WatchedPage) -> None:

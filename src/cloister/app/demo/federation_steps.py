@@ -47,7 +47,7 @@ def start_services(state: DemoState) -> StepOutcome:
         [
             f"{len(services)} processes: a node at each clinic, a broker, a coordinator; mutual "
             "TLS, loopback only",
-            "each node publishes noisy counts of its words, so that others know whom to ask",
+            "each node publishes noisy counts of its words through the broker, recorded first",
         ],
     )
 

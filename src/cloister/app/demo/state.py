@@ -6,9 +6,9 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cloister.core.closing import Closing
 from cloister.core.errors import SettingsError
 from cloister.data.letor_folder import FoldData
 from cloister.data.source import load_fold
@@ -27,7 +27,7 @@ class StepOutcome(NamedTuple):
     lines: list[str]
 
 
-class DemoState:
+class DemoState(Closing):
     """What the steps hand to each other; its folder is removed at the end."""
 
     def __init__(self, seed: int) -> None:
@@ -72,15 +72,8 @@ class DemoState:
             self.fold = load_fold(self.ranking_address)
         return self.fold
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """End the clinics' services, and remove the folder."""
         if self._life is not None:
             self._life.close()
         self._folder.cleanup()

@@ -93,14 +93,14 @@ def entry_columns(*more: str) -> list[str]:
 
 
 def entry_cells(entry: Entry, *more: Any) -> list[Any]:
-    """Return an entry as cells; what a release states of itself has cells of its own.
+    r"""Return an entry as cells; what a release states of itself has cells of its own.
 
     Examples
     --------
     >>> entry = Entry(1, "limit", "2026-01-01T00:00:00+00:00", "clinic-a", "", "=1+1", "null",
     ...               "", 0, "0" * 64)
     >>> csv_line(entry_cells(entry)[:7])
-    b"1,limit,2026-01-01T00:00:00+00:00,clinic-a,,'=1+1,\\r\\n"
+    b"1,limit,2026-01-01T00:00:00+00:00,clinic-a,,'=1+1,\r\n"
     """
     body = json.loads(entry.body) or {}
     fields = [value for name, value in entry._asdict().items() if name != "body"]
