@@ -17,7 +17,7 @@ from app.console.browser import Browser
 from app.console.job_waiting import refused
 from app.console.ledger_office import LedgerOffice
 from cloister.app.console.console import make_console
-from cloister.app.console.ledger_accounts import LEVELS, accounts_of, is_training
+from cloister.app.console.ledger_accounts import LEVELS, accounts_of
 from cloister.app.console.ledger_charts import MOST_POINTS, spending_chart
 from cloister.app.console.ledger_costs import LedgerCosts
 from cloister.app.console.ledger_lines import KINDS, kind_of, parameters_of
@@ -119,6 +119,46 @@ def test_the_training_is_shown_beside_what_was_agreed(
     words = seen(officer.get("/ledger").text)
     assert f"{spent:.4g} of 8 agreed, delta 0.0001; 3 of 40 rounds" in words
     assert f"{8 - spent:.4g} of the agreed" in words
+    assert "by the ledger of" not in words
+
+
+def test_a_failed_attempt_counts_for_the_training(
+    officer: Browser, ledgers: dict[str, Ledger], ledger_scene: Scene
+) -> None:
+    """The coordinator knows finished rounds only; the node's ledger has the attempt besides."""
+    sent(ledgers["clinic-a"], ROUND, party="clinic-a", purpose="pilot, round 0, attempt 0")
+    spent = overview(ledgers["clinic-a"], delta=PRIVACY.delta).statements[0].real.epsilon
+    assert f"{spent:.4g} of 8 agreed, delta 0.0001; 0 of 40 rounds; by" in seen(
+        officer.get("/ledger").text
+    )
+    sent(ledgers["coordinator"], ROUND, party="pilot", to="readers")
+    for node in NODES:
+        sent(ledgers[node], ROUND, party=node, purpose="pilot, round 0, attempt 1")
+    spent = overview(ledgers["clinic-a"], delta=PRIVACY.delta).statements[0].real.epsilon
+    for purpose in ("votes in trial 1", "pilot-2, round 0, attempt 0"):
+        sent(ledgers["clinic-a"], ROUND, party="clinic-a", purpose=purpose)
+    sent(ledgers["clinic-a"], ROUND, party="clinic-a", to="x", purpose="pilot, round 9, attempt 0")
+    words = seen(officer.get("/ledger").text)
+    told = f"{spent:.4g} of 8 agreed, delta 0.0001; 1 of 40 rounds; by the ledger of clinic-a, "
+    assert f"{told}which sent 2 sums: attempts that failed" in words
+    assert f"{8 - spent:.4g} of the agreed, by the ledger of clinic-a" in words
+
+
+def test_a_training_is_counted_where_the_coordinator_does_not_answer(
+    private_folder: FederationFolder, tmp_path: Path, ledgers: dict[str, Ledger]
+) -> None:
+    sent(ledgers["clinic-b"], ROUND, party="clinic-b", purpose="pilot, round 0, attempt 0")
+    with Scene(private_folder, tmp_path / "other") as scene:
+        scene.office.close()
+        nodes = {name: ledger for name, ledger in ledgers.items() if name != "coordinator"}
+        scene.office = cast(Office, LedgerOffice(nodes))
+        words = seen(Browser(make_console(scene)).get("/ledger").text)
+    assert "of 8 agreed, delta 0.0001; rounds not seen" in words
+
+
+def test_answers_to_searches_are_said_not_to_be_here(officer: Browser) -> None:
+    words = seen(officer.get("/ledger").text)
+    assert "Answers to searches go to those who may read them, and are not here." in words
 
 
 def test_a_limit_and_what_is_left_of_it_come_from_the_ledger(
@@ -175,7 +215,7 @@ def test_accounts_agree_with_the_ledgers_own_statements(
     assert {
         one.name: (one.n_releases, pytest.approx(one.epsilon)) for one in account.recipients
     } == {name: tuple(spent) for name, spent in stated.recipients.items()}
-    assert not is_training(account, ledger_scene.folder.roster.agreement)
+    assert account.training is None
 
 
 def test_simulated_releases_are_shown_apart(officer: Browser, ledgers: dict[str, Ledger]) -> None:

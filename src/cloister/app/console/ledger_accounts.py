@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from cloister.app.console.ledger_costs import LedgerCosts, has_bound, release_of
+from cloister.app.console.training_spending import TrainingSpending, training_spending
 from cloister.app.ledger_reading import ReadLedger
 from cloister.federate.engines.agreement import FederationAgreement
 from cloister.privacy.ledger.entry import Entry
@@ -21,7 +22,7 @@ from cloister.privacy.level import Level
 from cloister.privacy.release import UnprotectedRelease
 from cloister.services.federation_folder import COORDINATOR
 
-__all__ = ["LEVELS", "Account", "Recipient", "accounts_of", "is_training"]
+__all__ = ["LEVELS", "Account", "Recipient", "accounts_of"]
 
 LEVELS: Final = {
     Level.USER: "a person, with all documents and all clicks",
@@ -63,6 +64,8 @@ class Account(NamedTuple):
         The limit in force, if it is for this level.
     agreed
         What was agreed for this party's training, where it is one.
+    training
+        The largest account of that training, which may be a node's.
     recipients
         By recipient.
     """
@@ -81,6 +84,7 @@ class Account(NamedTuple):
     epsilon_simulated: float
     limit: Limit | None
     agreed: float | None
+    training: TrainingSpending | None
     recipients: tuple[Recipient, ...]
 
     @property
@@ -103,25 +107,33 @@ class Account(NamedTuple):
 
     @property
     def left(self) -> float | None:
-        """What is left of that; None where nobody set anything."""
-        return None if self.most is None else max(0.0, self.most - self.epsilon)
+        """What is left of that; None where nobody set anything.
+
+        A limit is this ledger's own. Of what was agreed, as much is gone as the ledger of the
+        training that counts most says.
+        """
+        if self.most is None:
+            return None
+        by_others = 0.0 if self.limit or self.training is None else self.training.epsilon
+        return max(0.0, self.most - max(self.epsilon, by_others))
 
 
 def accounts_of(
     ledgers: Sequence[ReadLedger], agreement: FederationAgreement, costs: LedgerCosts
 ) -> list[Account]:
     """Return the accounts of all parties of some ledgers."""
+    training = training_spending(ledgers, agreement, costs)
     return [
-        _account(ledger, party_id, level, agreement, costs)
+        _account(ledger, party_id, level, agreement, costs, training)
         for ledger in ledgers
         for party_id in ledger.parties
         for level in _levels(ledger, party_id)
     ]
 
 
-def is_training(account: Account, agreement: FederationAgreement) -> bool:
+def _is_training(service: str, party_id: str, agreement: FederationAgreement) -> bool:
     """Tell whether an account is that of the federation's training."""
-    return (account.service, account.party_id) == (COORDINATOR, agreement.name)
+    return (service, party_id) == (COORDINATOR, agreement.name)
 
 
 def _levels(ledger: ReadLedger, party_id: str) -> Iterator[Level]:
@@ -140,6 +152,7 @@ def _account(
     level: Level,
     agreement: FederationAgreement,
     costs: LedgerCosts,
+    training: TrainingSpending | None,
 ) -> Account:
     limit = ledger.limit(party_id)
     limit = limit if limit is not None and limit.level is level else None
@@ -168,6 +181,7 @@ def _account(
         epsilon_simulated=cost(simulated),
         limit=limit,
         agreed=_agreed(ledger.service, party_id, level, agreement),
+        training=training if _is_training(ledger.service, party_id, agreement) else None,
         recipients=tuple(
             Recipient(name, len(some), cost(some)) for name, some in _by_recipient(real).items()
         ),
@@ -187,7 +201,7 @@ def _agreed(
 ) -> float | None:
     """Return what a training may cost a user, for the party that stands for the training."""
     privacy = agreement.privacy
-    of_training = (service, party_id, level) == (COORDINATOR, agreement.name, Level.USER)
+    of_training = level is Level.USER and _is_training(service, party_id, agreement)
     return privacy.epsilon if privacy is not None and of_training else None
 
 

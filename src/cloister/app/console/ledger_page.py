@@ -9,13 +9,14 @@ from typing import Annotated, Any, Final, NamedTuple
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from cloister.app.console.ledger_accounts import LEVELS, Account, accounts_of, is_training
+from cloister.app.console.ledger_accounts import LEVELS, Account, accounts_of
 from cloister.app.console.ledger_charts import kinds_chart, spending_chart
 from cloister.app.console.ledger_costs import LedgerCosts, release_of
 from cloister.app.console.ledger_export import ledgers_csv, ledgers_json
 from cloister.app.console.ledger_lines import lines_of
 from cloister.app.console.page import render
 from cloister.app.console.scene import Scene
+from cloister.app.console.training_spending import training_spending
 from cloister.app.ledger_reading import ReadLedger, read_ledger
 from cloister.core.errors import CloisterError, NotFound
 from cloister.privacy.ledger.statement import USUAL_DELTA
@@ -63,6 +64,7 @@ def ledger_router(scene: Scene) -> APIRouter:
             services=_services(scene),
             service=service,
             **_summary(scene, read, accounts),
+            training=training_spending(read.ledgers, scene.folder.roster.agreement, costs),
             drawn=spending_chart(accounts, costs),
             kinds=kinds_chart(accounts),
             **_table(read.of(service), accounts, page),
@@ -135,14 +137,12 @@ def _understood(ledger: ReadLedger) -> ReadLedger:
 
 
 def _summary(scene: Scene, read: _Read, accounts: Sequence[Account]) -> dict[str, Any]:
-    agreement = scene.folder.roster.agreement
     return {
         "ledgers": read.ledgers,
         "missing": read.missing,
         "accounts": accounts,
         "levels": {one: LEVELS[one] for one in LEVELS if one in {a.level for a in accounts}},
-        "agreement": agreement,
-        "training": next((one for one in accounts if is_training(one, agreement)), None),
+        "agreement": scene.folder.roster.agreement,
         "n_releases": sum(one.n_releases for one in read.ledgers),
         "n_pending": sum(one.n_pending for one in read.ledgers),
         "broken": [one.service for one in read.ledgers if not one.chain_holds],
