@@ -5,15 +5,29 @@ from __future__ import annotations
 import re
 from typing import get_args
 
+import numpy as np
 import pytest
 
 from app.console.browser import Browser
 from app.console.job_waiting import begun, ended, refused
 from app.console.test_ledger_page import seen
-from cloister.app.console.attack_choices import ATTACKS, BOUNDS, CLICK_MODELS, RULES, LabChoice
+from cloister.app.console.attack_choices import (
+    ATTACKS,
+    BOUNDS,
+    CLICK_MODELS,
+    GUESSING,
+    RULES,
+    LabChoice,
+)
 from cloister.app.console.attack_lab import trials_of
 from cloister.app.console.attack_outcome import lab_outcome
-from cloister.app.console.click_reading import PROTECTIONS, ReadingChoice, reading_chart
+from cloister.app.console.click_reading import (
+    MOST_SUMMED,
+    N_ROUNDS,
+    PROTECTIONS,
+    ReadingChoice,
+    reading_chart,
+)
 from cloister.app.console.scene import Scene
 from cloister.core.errors import SettingsError
 from cloister.data.clicks import click_model
@@ -131,6 +145,8 @@ def test_a_promoted_target_is_measured_with_and_without(browser: Browser, scene:
         ({"seed": -1}, 422, ("seed",)),
         ({"click_model": "poison"}, 400, ("click model",)),
         ({"rule": "bulyan", "share": 40}, 400, ("bulyan bears 1 attackers among 10",)),
+        ({"rule": "krum", "expected": 9}, 400, ("krum bears 3 attackers among 10", "9 are to be")),
+        ({"expected": 21}, 422, ("expected", "20")),
     ],
 )
 def test_wrong_choices_are_refused_with_a_remedy(
@@ -165,6 +181,42 @@ def test_some_attackers_are_there_wherever_a_share_is_given() -> None:
 def test_a_defence_expects_as_many_attackers_where_nobody_attacks() -> None:
     trials = {one.name: one.settings for one in trials_of(LabChoice(rule="krum"))}
     assert trials["insured"].expected_attackers == trials["defended"].attackers == 9
+
+
+def test_a_defence_may_be_told_another_number_than_attack(browser: Browser, scene: Scene) -> None:
+    wanted = QUICK | {"rule": "trimmed-mean", "expected": 1}
+    job = ended(browser, scene, "/attack-lab", **wanted)
+    runs = {run.system: run.settings for run in load_runs(scene.home / "results")}
+    defended = runs["trimmed-mean expecting 1, poison-clicks by 3 of 10"]
+    assert (defended.attackers, defended.expected_attackers) == (3, 1)
+    assert runs["trimmed-mean expecting 1"].expected_attackers == 1
+    page = browser.get(f"/attack-lab?job={job.job_id}").text
+    assert "Told too few: trimmed-mean expects 1 attacker, and 3 attack." in seen(page)
+    assert re.search(r'name="expected"[^>]* value="1"', page)
+
+
+def test_without_a_guess_the_page_says_that_the_defence_knows(browser: Browser) -> None:
+    page = browser.get("/attack-lab").text
+    assert re.search(r'name="expected"[^>]* value=""', page)
+    assert "told the true number of attackers, which in reality nobody knows" in seen(page)
+    assert f"noise on sums, for {N_ROUNDS} rounds" in page
+    assert f"(10 to {MOST_SUMMED})" in page
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_number_expected_matters_to_the_rules_that_are_named(rule: RuleName) -> None:
+    rounds = np.random.default_rng(1).normal(size=(20, 15, 4))
+
+    def outcomes(n_attackers: int) -> list[list[float]]:
+        made = make_rule(rule, n_attackers=n_attackers, beyond="mark")
+        return [
+            made.aggregate(updates, clients=range(15), round=number).update.tolist()
+            for number, updates in enumerate(rounds)
+        ]
+
+    assert (outcomes(1) != outcomes(3)) == (rule in GUESSING)
+    choice = LabChoice(rule=rule, share=30, clients=10, expected=2)
+    assert choice.too_few_expected == (rule in GUESSING)
 
 
 def test_verdicts_say_it_honestly() -> None:

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 import pytest
 
 from app.console.browser import Browser
 from app.console.job_waiting import ended, refused
-from cloister.app.console import reproductions, simulation_job
+from cloister.app.console import lab_world, reproductions
+from cloister.app.console.console import make_console
 from cloister.app.console.found_runs import RunFinder, labels, setting_rows
 from cloister.app.console.reproductions import Reproductions, Wish, known_papers, newest_with
 from cloister.app.console.scene import Scene
+from cloister.app.console.simulation_job import METHODS
+from cloister.app.demo.clinic_life import ClinicLife
 from cloister.core.errors import CloisterError
 from cloister.lab.reproduce import NAMES
 from cloister.lab.simulation.run import simulate
 from cloister.lab.simulation.run_files import load_runs, prepare_folder, write_run
-from cloister.lab.simulation.settings import SimulationSettings
+from cloister.lab.simulation.settings import AttackName, Method, RuleName, SimulationSettings
 
 WORLD = "world:features?queries=30&documents=10&features=6"
 RESULT = {
@@ -46,7 +49,7 @@ RESULT = {
 def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Let no results of the working directory be found, and worlds be small."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(simulation_job, "WORLD", WORLD)
+    monkeypatch.setattr(lab_world, "WORLD", WORLD)
 
 
 def kept_run(folder: Path, **fields: Any) -> Path:
@@ -66,8 +69,72 @@ def two_runs(scene: Scene) -> tuple[Path, Path]:
 
 def test_without_runs_the_page_says_where_it_looked(browser: Browser, scene: Scene) -> None:
     page = browser.get("/experiments").text
-    assert str(scene.home / "results") in page
+    assert f"--out {scene.home / 'results'}" in page
+    assert "in <code>results</code> of the directory that it was started in" in page
     assert "Side by side" not in page
+
+
+@pytest.fixture
+def demo(scene: Scene, tmp_path: Path) -> Iterator[Browser]:
+    """Return the console of a demo, with a run in its folder and one in the working directory."""
+    kept_run(scene.home / "results")
+    kept_run(tmp_path / "results", seed=7)
+    scene.life = cast(ClinicLife, object())
+    yield Browser(make_console(scene))
+    scene.life = None
+
+
+def test_the_demo_shows_runs_of_its_own_folder_only(
+    demo: Browser, browser: Browser, tmp_path: Path
+) -> None:
+    page = demo.get("/experiments").text
+    assert "1 run, " in page
+    assert str(tmp_path) not in page
+    (tmp_path / "home" / "results").rename(tmp_path / "gone")
+    page = demo.get("/experiments").text
+    assert "No run lies in" in page
+    assert str(tmp_path) not in page
+
+
+def test_the_demo_reproduces_on_built_in_worlds_only(
+    demo: Browser, scene: Scene, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[Sequence[str]] = []
+    monkeypatch.setattr(
+        reproductions, "run_command", lambda given, _: asked.append(given) or RESULT
+    )
+    path = "/experiments/reproductions/poisoning"
+    assert ended(demo, scene, path, only="figure-5.4").state == "done"
+    assert asked[0][-2:] == ["--data", str(scene.home / "reproductions" / "no-data-sets")]
+    page = demo.get(path).text
+    assert "on built-in worlds only: the demo reads no data sets" in page
+    assert 'name="worlds"' not in page
+    assert str(tmp_path) not in page
+    for one in known_papers():
+        assert "CLOISTER_DATA" not in demo.get(f"/experiments/reproductions/{one.name}").text
+    path = "/experiments/reproductions/unlearning"
+    refused(demo.post(path, data={"only": "figure-6.2"}), 400, "no built-in world")
+
+
+def test_the_form_offers_all_that_can_be_simulated(browser: Browser) -> None:
+    page = browser.get("/experiments").text
+    assert set(METHODS) == set(get_args(Method))
+    for name in (*get_args(RuleName), *get_args(AttackName)):
+        assert f"<option>{name}</option>" in page
+    assert all(f'<option value="{name}">' in page for name in METHODS)
+
+
+def test_runs_and_kept_files_are_named_without_their_place(
+    browser: Browser, scene: Scene, two_runs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    Reproductions(scene.home / "reproductions").keep(Wish("poisoning", "", False), 9.0, RESULT)
+    page = browser.get("/experiments").text
+    assert f"results/more/runs/{two_runs[1].name}" in page
+    paper = browser.get("/experiments/reproductions/poisoning").text
+    assert "reproductions/poisoning.json" in paper
+    assert "not here: MQ2008." in paper
+    assert "nowhere" not in paper, "where a data set was looked for"
+    assert str(tmp_path) not in page + paper
 
 
 def test_runs_are_listed_and_compared(
@@ -133,7 +200,7 @@ def test_a_simulation_is_run_from_the_page(browser: Browser, scene: Scene) -> No
     assert offline[-1] == (6, run.summary["offline_ndcg@10"])
     page = browser.get(f"/experiments?job={job.job_id}").text
     assert "Look at this run alone" in page
-    assert run.path.stem[:12] in page
+    assert f"results/runs/{run.path.name}" in page
 
 
 def test_a_private_simulation_tells_its_epsilon(browser: Browser, scene: Scene) -> None:
@@ -196,8 +263,8 @@ def test_a_reproduction_is_run_as_a_child_and_kept(
     assert json.loads(file.read_text())["result"] == RESULT
     page = browser.get(path).text
     for words in (
-        str(file), "krum less &lt;fedavg&gt;", "lower", "-0.0123", "-0.0200 to -0.0100",
-        ">agrees<", "1 more rows are skipped", "3 of 4 runs",
+        "reproductions/poisoning.figure-5.4.json", "krum less &lt;fedavg&gt;", "lower",
+        "-0.0123", "-0.0200 to -0.0100", ">agrees<", "1 more rows are skipped", "3 of 4 runs",
     ):  # fmt: skip
         assert words in page
     assert "1 agrees" in browser.get("/experiments").text

@@ -10,10 +10,11 @@ import pytest
 
 from app.console.browser import Browser
 from app.console.job_waiting import begun, ended, refused
-from cloister.app.console import unlearning_job
+from cloister.app.console import lab_world
 from cloister.app.console.jobs import Job
 from cloister.app.console.scene import Scene
 from cloister.app.console.stored_clients import StoredClients
+from cloister.app.console.unlearning_job import KEEP_EVERY
 from cloister.core.errors import Conflict
 from cloister.lab.forgetting.certificate import verify_certificate
 from cloister.lab.forgetting.federation import StoredFederation
@@ -34,9 +35,7 @@ SETTINGS = SimulationSettings(
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        unlearning_job, "WORLD", "world:features?queries=30&documents=10&features=6"
-    )
+    monkeypatch.setattr(lab_world, "WORLD", "world:features?queries=30&documents=10&features=6")
 
 
 @pytest.fixture
@@ -52,6 +51,7 @@ def test_without_a_federation_the_page_offers_to_train_one(browser: Browser) -> 
     page = browser.get("/forget").text
     assert "No federation is here yet" in page
     assert "sends the opposite of what it learns" in page
+    assert f"Of every {KEEP_EVERY}th round the length" in page
     assert "/forget/clients" not in page
 
 
@@ -60,6 +60,7 @@ def test_a_federation_is_trained_and_forgets_from_the_page(browser: Browser, sce
     assert trained.state == "done"
     assert trained.snapshot()["found"]["training"][-1][0] == 20
     page = browser.get("/forget").text
+    assert f"of every {KEEP_EVERY}th round" in page
     assert page.count(">present<") == 10
     assert "client-9, which sends the opposite" in page
 

@@ -10,7 +10,7 @@ from cloister.core.settings import Settings
 from cloister.federate.rules import make_rule
 from cloister.lab.simulation.settings import AttackName, RuleName
 
-__all__ = ["ATTACKS", "BOUNDS", "CLICK_MODELS", "RULES", "LabChoice"]
+__all__ = ["ATTACKS", "BOUNDS", "CLICK_MODELS", "GUESSING", "RULES", "LabChoice"]
 
 ATTACKS: Final[dict[AttackName, str]] = {
     "none": "Nobody attacks: shows what a defence costs among honest clients.",
@@ -64,6 +64,8 @@ BOUNDS: Final[dict[RuleName, str]] = {
     "fldetector": "bears none by proof, and judges nobody in the first rounds",
     "adaptive": "fewer than half, if they push elsewhere steadily: measured, not proven",
 }
+# Defences whose outcome depends on how many attackers they are told to expect.
+GUESSING: Final[tuple[RuleName, ...]] = ("krum", "multi-krum", "trimmed-mean", "bulyan")
 CLICK_MODELS: Final = {
     "perfect": "perfect: clicks on all that is relevant, and on nothing else",
     "navigational": "navigational: clicks on the most relevant, and leaves soon",
@@ -73,6 +75,7 @@ CLICK_MODELS: Final = {
 FEWEST_CLIENTS, MOST_CLIENTS = 10, 50
 FEWEST_ROUNDS, MOST_ROUNDS = 20, 1000
 MOST_SHARE: Final = 40  # per cent of the clients
+MOST_EXPECTED: Final = MOST_CLIENTS * MOST_SHARE // 100
 MOST_SEED: Final = 2**31 - 1
 
 
@@ -85,6 +88,8 @@ class LabChoice(Settings):
         By name.
     share
         Of the clients that attack, in per cent.
+    expected
+        How many attackers the defence is told to expect; as many as attack, unless given.
     clients, rounds, seed
         Of the simulation.
 
@@ -99,6 +104,7 @@ class LabChoice(Settings):
     attack: AttackName = "poison-clicks"
     rule: RuleName = "adaptive"
     share: int = Field(default=30, ge=0, le=MOST_SHARE)
+    expected: int | None = Field(default=None, ge=0, le=MOST_EXPECTED)
     click_model: str = "navigational"
     clients: int = Field(default=30, ge=FEWEST_CLIENTS, le=MOST_CLIENTS)
     rounds: int = Field(default=300, ge=FEWEST_ROUNDS, le=MOST_ROUNDS)
@@ -118,6 +124,16 @@ class LabChoice(Settings):
         return max(1, round(self.clients * self.share / 100))
 
     @property
+    def n_expected(self) -> int:
+        """How many attackers the defence expects, with or without an attack."""
+        return self.n_attackers if self.expected is None else self.expected
+
+    @property
+    def too_few_expected(self) -> bool:
+        """Whether more attack than a defence that goes by a number was told."""
+        return self.rule in GUESSING and self.n_expected < self.n_attackers
+
+    @property
     def most_attackers(self) -> int:
         """How many attackers the rule bears."""
         return make_rule(self.rule).most_attackers(self.clients)
@@ -128,5 +144,5 @@ class LabChoice(Settings):
         return self.n_attackers <= self.most_attackers
 
     def check(self) -> None:
-        """Raise where the rule has no outcome at all for so many attackers."""
-        make_rule(self.rule, n_attackers=self.n_attackers, beyond="mark").check(self.clients)
+        """Raise where the rule has no outcome at all if it expects so many attackers."""
+        make_rule(self.rule, n_attackers=self.n_expected, beyond="mark").check(self.clients)

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from cloister.app.console.attack_choices import LabChoice
 from cloister.app.console.jobs import Job
+from cloister.app.console.lab_world import lab_world
 from cloister.federate.evaluation import Offline
 from cloister.lab.simulation.attack_figures import attack_figures
 from cloister.lab.simulation.clients import make_clients
@@ -16,7 +17,6 @@ from cloister.lab.simulation.settings import SimulationSettings
 
 __all__ = ["CURVE", "FIGURES", "Trial", "TrialName", "run_lab", "trials_of"]
 
-WORLD: Final = "world:features?queries=400&documents=40&features=46"
 POINTS: Final = 40  # of a learning curve, about
 CURVE: Final = "curve "  # before a trial's name, in what a job finds: [rounds, nDCG@10] pairs
 FIGURES: Final = "figures "  # the same for its figures
@@ -56,6 +56,7 @@ def trials_of(choice: LabChoice) -> tuple[Trial, ...]:
     ['honest', 'attacked']
     """
     attack = f"{choice.attack} by {choice.n_attackers} of {choice.clients}"
+    guess = "" if choice.expected is None else f" expecting {choice.expected}"
     found = [Trial("honest", "nobody attacks", "fedavg", _settings(choice))]
     if choice.n_attackers:
         attacked = _settings(choice, attacked=True)
@@ -63,11 +64,11 @@ def trials_of(choice: LabChoice) -> tuple[Trial, ...]:
     if choice.n_attackers and choice.rule != "fedavg":
         both = _settings(choice, attacked=True, defended=True)
         title = f"attacked, {choice.rule}"
-        found.append(Trial("defended", title, f"{choice.rule}, {attack}", both))
+        found.append(Trial("defended", title, f"{choice.rule}{guess}, {attack}", both))
     if choice.rule != "fedavg":
         title = f"nobody attacks, {choice.rule}"
         settings = _settings(choice, defended=True)
-        found.append(Trial("insured", title, choice.rule, settings))
+        found.append(Trial("insured", title, f"{choice.rule}{guess}", settings))
     return tuple(found)
 
 
@@ -96,7 +97,7 @@ def _settings(
     choice: LabChoice, *, attacked: bool = False, defended: bool = False
 ) -> SimulationSettings:
     return SimulationSettings(
-        data=f"{WORLD}&seed={choice.seed}",
+        data=lab_world(choice.seed),
         clients=choice.clients,
         rounds=choice.rounds,
         click_model=choice.click_model,
@@ -105,7 +106,7 @@ def _settings(
         attack=choice.attack if attacked else "none",
         attackers=choice.n_attackers if attacked else 0,
         rule=choice.rule if defended else "fedavg",
-        expected_attackers=choice.n_attackers if defended else None,
+        expected_attackers=choice.n_expected if defended else None,
     )
 
 

@@ -14,7 +14,9 @@ from cloister.app.console.attack_choices import (
     CLICK_MODELS,
     FEWEST_CLIENTS,
     FEWEST_ROUNDS,
+    GUESSING,
     MOST_CLIENTS,
+    MOST_EXPECTED,
     MOST_ROUNDS,
     MOST_SEED,
     MOST_SHARE,
@@ -24,6 +26,11 @@ from cloister.app.console.attack_choices import (
 from cloister.app.console.attack_lab import run_lab
 from cloister.app.console.attack_outcome import lab_outcome
 from cloister.app.console.click_reading import (
+    FEWEST_SUMMED,
+    LEAST_EPSILON,
+    MOST_EPSILON,
+    MOST_SUMMED,
+    N_ROUNDS,
     PROTECTIONS,
     ReadingChoice,
     read_clicks,
@@ -79,10 +86,11 @@ def _add_starts(router: APIRouter, scene: Scene) -> None:
         clients: Annotated[int, Form(ge=FEWEST_CLIENTS, le=MOST_CLIENTS)],
         rounds: Annotated[int, Form(ge=FEWEST_ROUNDS, le=MOST_ROUNDS)],
         seed: Annotated[int, Form(ge=0, le=MOST_SEED)],
+        expected: Annotated[int | None, Form(ge=0, le=MOST_EXPECTED)] = None,
     ) -> Response:
         choice = LabChoice(
-            attack=attack, rule=rule, share=share, click_model=click_model, clients=clients,
-            rounds=rounds, seed=seed,
+            attack=attack, rule=rule, share=share, expected=expected, click_model=click_model,
+            clients=clients, rounds=rounds, seed=seed,
         )  # fmt: skip
         choice.check()
         who = f"{choice.n_attackers} of {clients} clients attack" if choice.n_attackers else ""
@@ -94,8 +102,8 @@ def _add_starts(router: APIRouter, scene: Scene) -> None:
     def read(
         protections: Annotated[list[Protection], Form(max_length=4)],
         click_model: Annotated[str, Form(max_length=50)],
-        clients: Annotated[int, Form(ge=10, le=100)],
-        epsilon: Annotated[float, Form(ge=0.1, le=100)],
+        clients: Annotated[int, Form(ge=FEWEST_SUMMED, le=MOST_SUMMED)],
+        epsilon: Annotated[float, Form(ge=LEAST_EPSILON, le=MOST_EPSILON)],
         seed: Annotated[int, Form(ge=0, le=MOST_SEED)],
     ) -> Response:
         choice = ReadingChoice(
@@ -143,12 +151,16 @@ def _forms(chosen: Job | None) -> dict[str, Any]:
         "attacks": ATTACKS,
         "rules": RULES,
         "bounds": BOUNDS,
+        "guessing": GUESSING,
         "bears": {name: make_rule(name).most_attackers(lab.clients) for name in RULES},
         "click_models": CLICK_MODELS,
         "lab": lab,
         "reading_form": ReadingChoice(**asked) if form == _READING else ReadingChoice(),
         "protections": PROTECTIONS,
         "most": {"share": MOST_SHARE, "clients": MOST_CLIENTS, "rounds": MOST_ROUNDS,
-                 "seed": MOST_SEED},
+                 "expected": MOST_EXPECTED, "seed": MOST_SEED},
         "fewest": {"clients": FEWEST_CLIENTS, "rounds": FEWEST_ROUNDS},
+        "summed": (FEWEST_SUMMED, MOST_SUMMED),
+        "epsilons": (LEAST_EPSILON, MOST_EPSILON),
+        "noisy_rounds": N_ROUNDS,
     }  # fmt: skip

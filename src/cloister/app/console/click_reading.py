@@ -10,6 +10,7 @@ from cloister.adversary.inferred_clicks import Measured
 from cloister.app.console.attack_choices import CLICK_MODELS, MOST_SEED
 from cloister.app.console.charts import Chart, Series
 from cloister.app.console.jobs import Job
+from cloister.app.console.lab_world import lab_world
 from cloister.core.errors import SettingsError
 from cloister.core.settings import Settings
 from cloister.lab.reproduce.click_inference.attacking import BASELINES, BEST_GUESS
@@ -18,8 +19,10 @@ from cloister.lab.reproduce.click_inference.trial import STAGES, Trial, try_atta
 
 __all__ = ["PROTECTIONS", "ReadingChoice", "reading_chart", "read_clicks"]
 
-WORLD: Final = "world:features?queries=400&documents=40&features=46"
 N_SUMS: Final = 20
+N_ROUNDS: Final = 200  # of sums with noise, which epsilon is for
+FEWEST_SUMMED, MOST_SUMMED = 10, 100  # in a sum
+LEAST_EPSILON, MOST_EPSILON = 0.1, 100.0
 PROTECTIONS: Final[dict[Protection, str]] = {
     "none": "none: each client's update as it is",
     "paper": "the thesis's noise on each client's weights",
@@ -40,15 +43,15 @@ class ReadingChoice(Settings):
     clients
         In a sum.
     epsilon
-        What 200 rounds of sums with noise may reveal of a user, at delta 1e-6.
+        What `N_ROUNDS` rounds of sums with noise may reveal of a user, at delta 1e-6.
     seed
         Of all that is drawn.
     """
 
     protections: tuple[Protection, ...] = tuple(PROTECTIONS)
     click_model: str = "perfect"
-    clients: int = Field(default=50, ge=10, le=100)
-    epsilon: float = Field(default=4.5, ge=0.1, le=100)
+    clients: int = Field(default=50, ge=FEWEST_SUMMED, le=MOST_SUMMED)
+    epsilon: float = Field(default=4.5, ge=LEAST_EPSILON, le=MOST_EPSILON)
     seed: int = Field(default=1, ge=0, le=MOST_SEED)
 
     def check(self) -> None:
@@ -100,10 +103,11 @@ def _settings(choice: ReadingChoice, protection: Protection) -> ClickInferenceSe
         "population": choice.clients,
     }
     return ClickInferenceSettings(
-        data=f"{WORLD}&seed={choice.seed}",
+        data=lab_world(choice.seed),
         click_model=choice.click_model,
         protection=protection,
         epsilon=choice.epsilon,
+        rounds=N_ROUNDS,
         train_clients=100,
         train_rounds=50,
         seed=choice.seed,

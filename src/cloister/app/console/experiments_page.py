@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_args
 
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import RedirectResponse, Response
@@ -25,15 +25,22 @@ from cloister.app.console.reproductions import (
 )
 from cloister.app.console.scene import Scene
 from cloister.app.console.simulation_job import (
+    FEWEST_CLIENTS,
+    FEWEST_ROUNDS,
+    METHODS,
+    MOST_ATTACKERS,
+    MOST_CLIENTS,
+    MOST_EPSILON,
+    MOST_ROUNDS,
     SimulationForm,
     run_simulation,
     simulation_settings,
 )
 from cloister.core.errors import NotFound, SettingsError
 from cloister.data.clicks import CLICK_MODEL_NAMES
-from cloister.lab.reproduce.collection import data_folder
 from cloister.lab.reproduce.report import interval_text, number_text
 from cloister.lab.reproduce.rows import counted
+from cloister.lab.simulation.settings import AttackName, RuleName
 
 __all__ = ["experiments_router"]
 
@@ -56,19 +63,20 @@ def experiments_router(scene: Scene, results: Sequence[Path] | None = None) -> A
         What the console shows; what is run from the page goes to its folder.
     results
         Folders in which runs are looked for; unless given, the console's own and ``results`` in
-        the working directory.
+        the working directory; the latter not in the demo, whose pages need no key.
     """
-    own = scene.home / "results"
-    finder = RunFinder(results if results is not None else [own, Path("results").absolute()])
+    own, is_demo = scene.home / "results", scene.life is not None
+    usual = [own] if is_demo else [own, Path("results").absolute()]
+    finder = RunFinder(results if results is not None else usual)
     kept = Reproductions(scene.home / "reproductions")
     router = APIRouter()
 
     @router.get("/experiments")
     def show(request: Request, run: RunIds = [], job: JobId = "") -> Response:  # noqa: B006
         return render(
-            request, "experiments.html", title="Experiments", places=finder.places,
-            papers=_papers(kept), form=SimulationForm(), click_models=CLICK_MODEL_NAMES,
-            **_runs(finder, run), **_at_work(scene, finder, job),
+            request, "experiments.html", title="Experiments", papers=_papers(scene, kept),
+            home=None if is_demo else scene.home, **_simulation_form(), **_runs(finder, run),
+            **_at_work(scene, finder, job),
         )  # fmt: skip
 
     @router.get("/experiments/live")
@@ -89,13 +97,15 @@ def experiments_router(scene: Scene, results: Sequence[Path] | None = None) -> A
 
 
 def _add_reproductions(router: APIRouter, scene: Scene, kept: Reproductions) -> None:
+    data = _data(scene, kept)
+
     @router.get("/experiments/reproductions/{name}")
     def paper(request: Request, name: str) -> Response:
-        seen, found = known_paper(name), kept.of_paper(name)
+        seen, found = known_paper(name, data), kept.of_paper(name)
         figures = [(figure, newest_with(found, figure.key)) for figure in seen.figures]
         return render(
             request, "experiments_paper.html", title=seen.title, paper=seen, figures=figures,
-            try_first=TRY_FIRST, data=data_folder(), counted=counted, number_text=number_text,
+            try_first=TRY_FIRST, counted=counted, number_text=number_text,
             interval_text=interval_text,
         )  # fmt: skip
 
@@ -105,7 +115,8 @@ def _add_reproductions(router: APIRouter, scene: Scene, kept: Reproductions) -> 
         only: Annotated[str, Form(max_length=80)] = "",
         worlds: Annotated[bool, Form()] = False,
     ) -> Response:
-        seen = known_paper(name)
+        worlds = worlds or data is not None
+        seen = known_paper(name, data)
         chosen = [one for one in seen.figures if only in ("", one.key)]
         if not chosen:
             raise NotFound("no such figure", where=only, remedy="choose one of the list")
@@ -128,7 +139,7 @@ def _refuse_without_data(figures: Sequence[FigureSeen], *, worlds: bool) -> None
         missing = sorted({one.name for figure in figures for one in figure.missing})
         raise SettingsError(
             f"needs {', '.join(missing)}, which is not here",
-            remedy=f"let CLOISTER_DATA name the folder that holds it; now it is {data_folder()}",
+            remedy="let CLOISTER_DATA name the folder that holds it, and start the console again",
         )
 
 
@@ -153,10 +164,29 @@ def _runs(finder: RunFinder, run_ids: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _papers(kept: Reproductions) -> list[dict[str, Any]]:
+def _simulation_form() -> dict[str, Any]:
+    """Return what can be chosen of a simulation."""
+    return {
+        "form": SimulationForm(),
+        "methods": METHODS,
+        "click_models": CLICK_MODEL_NAMES,
+        "rules": get_args(RuleName),
+        "attacks": get_args(AttackName),
+        "fewest": {"clients": FEWEST_CLIENTS, "rounds": FEWEST_ROUNDS},
+        "most": {"clients": MOST_CLIENTS, "rounds": MOST_ROUNDS, "epsilon": MOST_EPSILON,
+                 "attackers": MOST_ATTACKERS},
+    }  # fmt: skip
+
+
+def _data(scene: Scene, kept: Reproductions) -> Path | None:
+    """Return where data sets are looked for, if not in the usual folder: the demo reads none."""
+    return None if scene.life is None else kept.no_data_sets
+
+
+def _papers(scene: Scene, kept: Reproductions) -> list[dict[str, Any]]:
     """Return each paper with what there is of it."""
     rows = []
-    for paper in known_papers():
+    for paper in known_papers(_data(scene, kept)):
         found = kept.of_paper(paper.name)
         newest = {figure.key: newest_with(found, figure.key) for figure in paper.figures}
         told = [row for key, one in newest.items() if one for row in one.rows(key)]
@@ -183,5 +213,5 @@ def _at_work(scene: Scene, finder: RunFinder, job_id: str) -> dict[str, Any]:
     offline = told["found"].get("offline")
     file = told["found"].get("file")
     runs = finder.find() if file and told["asked"]["what"] == "simulation" else []
-    run = next((one.run_id for one in runs if str(one.run.path) == file), None)
+    run = next((one for one in runs if str(one.run.path) == file), None)
     return {"job": told, "job_chart": job_chart(offline) if offline else None, "job_run": run}

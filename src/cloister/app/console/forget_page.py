@@ -14,6 +14,7 @@ from cloister.app.console.page import render
 from cloister.app.console.scene import Scene
 from cloister.app.console.stored_clients import FederationSeen, StoredClients
 from cloister.app.console.unlearning_job import (
+    KEEP_EVERY,
     N_CLIENTS,
     Wish,
     forget_client,
@@ -145,6 +146,7 @@ def _shown(scene: Scene, stored: StoredClients, job_id: str) -> dict[str, Any]:
         "seen": seen,
         "problem": problem,
         "n_clients": N_CLIENTS,
+        "keep_every": KEEP_EVERY,
         "rounds": (FEWEST_ROUNDS, USUAL_ROUNDS, MOST_ROUNDS),
         "most_steps": MOST_STEPS,
     }

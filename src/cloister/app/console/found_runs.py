@@ -32,7 +32,8 @@ class FoundRun(NamedTuple):
     run
         What was kept of it.
     folder
-        The folder of results that it lies in.
+        The folder of results that it lies in, from the last name of the place on: pages show no
+        more of a path.
     modified
         When it was written, in seconds since 1970.
     """
@@ -51,6 +52,11 @@ class FoundRun(NamedTuple):
     def system(self) -> str:
         """The name of its variant, if it has one."""
         return self.run.system
+
+    @property
+    def file(self) -> str:
+        """Its file, as pages show it."""
+        return f"{self.folder.as_posix()}/runs/{self.run.path.name}"
 
 
 class SettingRow(NamedTuple):
@@ -77,15 +83,15 @@ class RunFinder:
     def find(self) -> list[FoundRun]:
         """Return all runs, the newest first."""
         with self._lock:
-            folders = dict.fromkeys(folder for place in self.places for folder in _folders(place))
-            found = [run for folder in folders for run in self._in_folder(folder)]
+            folders = {folder: place for place in self.places for folder in _folders(place)}
+            found = [run for one, place in folders.items() for run in self._in_folder(one, place)]
         return sorted(found, key=lambda one: -one.modified)
 
-    def _in_folder(self, folder: Path) -> list[FoundRun]:
+    def _in_folder(self, folder: Path, place: Path) -> list[FoundRun]:
         state = tuple(sorted((path.name, _modified(path)) for path in _files(folder)))
         known, runs = self._known.get(folder, (None, []))
         if known != state:
-            runs = _read(folder)
+            runs = _read(folder, place)
             self._known[folder] = (state, runs)
         return runs
 
@@ -151,12 +157,13 @@ def _files(folder: Path) -> list[Path]:
     return list((folder / "runs").glob("*.json"))
 
 
-def _read(folder: Path) -> list[FoundRun]:
+def _read(folder: Path, place: Path) -> list[FoundRun]:
     try:
         runs = load_runs(folder)
     except DataError:  # nothing whole is there yet
         return []
-    return [FoundRun(_run_id(run.path), run, folder, _modified(run.path)) for run in runs]
+    named = place.name / folder.relative_to(place)
+    return [FoundRun(_run_id(run.path), run, named, _modified(run.path)) for run in runs]
 
 
 def _run_id(path: Path) -> str:

@@ -110,9 +110,19 @@ class KeptReproduction(NamedTuple):
     result: dict[str, Any]
     path: Path
 
+    @property
+    def file(self) -> str:
+        """The file from the console's folder on, as pages show it."""
+        return f"{self.path.parent.name}/{self.path.name}"
+
     def rows(self, figure: str) -> list[dict[str, Any]]:
         """Return the rows of a figure."""
         return [row for row in self.result["rows"] if row["figure"] == figure]
+
+    def skipped_data(self, figure: str) -> list[str]:
+        """Return the data for want of which rows of a figure were skipped."""
+        skipped = [row for row in self.rows(figure) if row["verdict"] == "skipped"]
+        return list(dict.fromkeys(str(row["data"]) for row in skipped))
 
 
 class Reproductions:
@@ -141,23 +151,28 @@ class Reproductions:
         found = [kept for path in paths if (kept := _read(path)) is not None]
         return sorted(found, key=lambda one: one.at, reverse=True)
 
+    @property
+    def no_data_sets(self) -> Path:
+        """A folder without data sets, for runs on built-in worlds only."""
+        return self.folder / "no-data-sets"
+
     def runs_folder(self, name: str) -> Path:
         """Return where a paper's single runs are kept: one that was stopped goes on from there."""
         return self.folder / "runs" / name
 
 
-def known_papers() -> list[PaperSeen]:
+def known_papers(data: Path | None = None) -> list[PaperSeen]:
     """Return all papers, in the order of the command."""
-    return [known_paper(name) for name in reproduce.NAMES]
+    return [known_paper(name, data) for name in reproduce.NAMES]
 
 
-def known_paper(name: str) -> PaperSeen:
-    """Return a paper by its name."""
+def known_paper(name: str, data: Path | None = None) -> PaperSeen:
+    """Return a paper by its name; its data sets are looked for in the usual folder, or in this."""
     if name not in reproduce.NAMES:
         raise NotFound(
             "no such paper", where=name, remedy=f"there are: {', '.join(reproduce.NAMES)}"
         )
-    figures = _figures(name, data_folder())
+    figures = _figures(name, data_folder(data))
     return PaperSeen(name, _title(name), [_figure(one) for one in figures])
 
 
@@ -170,7 +185,7 @@ def run_quickly(job: Job, kept: Reproductions, wish: Wish) -> dict[str, int]:
     """Run the quick version as a child process, and keep its result."""
     arguments = ["reproduce", wish.name, "--quick", "--out", str(kept.runs_folder(wish.name))]
     arguments += ["--only", wish.only] if wish.only else []
-    arguments += ["--data", str(kept.folder / "no-data-sets")] if wish.worlds else []
+    arguments += ["--data", str(kept.no_data_sets)] if wish.worlds else []
 
     def told(what: str, done: int, total: int) -> None:
         job.put("step", what)

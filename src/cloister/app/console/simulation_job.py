@@ -8,6 +8,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, BeforeValidator, Field
 
 from cloister.app.console.jobs import Job
+from cloister.app.console.lab_world import lab_world
 from cloister.data.clicks import CLICK_MODEL_NAMES
 from cloister.federate.evaluation import Offline
 from cloister.lab.simulation.run import simulate
@@ -19,10 +20,20 @@ from cloister.lab.simulation.settings import (
     SimulationSettings,
 )
 
-__all__ = ["SimulationForm", "run_simulation", "simulation_settings"]
+__all__ = ["METHODS", "SimulationForm", "run_simulation", "simulation_settings"]
 
-WORLD: Final = "world:features?queries=400&documents=40&features=46"
 POINTS: Final = 50  # offline measurements, at most about so many
+FEWEST_CLIENTS, MOST_CLIENTS = 2, 1000
+FEWEST_ROUNDS, MOST_ROUNDS = 5, 1000
+MOST_EPSILON: Final = 1000
+MOST_ATTACKERS: Final = 500
+METHODS: Final[dict[Method, str]] = {
+    "fpdgd": "FPDGD, federated",
+    "pdgd": "PDGD, not federated",
+    "batch-pdgd": "PDGD in batches, not federated",
+    "es": "FOLtR-ES",
+    "clustered": "clustered FPDGD",
+}
 
 
 class SimulationForm(BaseModel, extra="forbid"):
@@ -34,14 +45,14 @@ class SimulationForm(BaseModel, extra="forbid"):
         str,
         Field(pattern=f"^({'|'.join(name.replace('.', '[.]') for name in CLICK_MODEL_NAMES)})$"),
     ] = "informational"
-    clients: Annotated[int, Field(ge=2, le=1000)] = 100
-    rounds: Annotated[int, Field(ge=5, le=1000)] = 100
+    clients: Annotated[int, Field(ge=FEWEST_CLIENTS, le=MOST_CLIENTS)] = 100
+    rounds: Annotated[int, Field(ge=FEWEST_ROUNDS, le=MOST_ROUNDS)] = 100
     epsilon: Annotated[
-        float | None, Field(gt=0, le=1000), BeforeValidator(lambda given: given or None)
+        float | None, Field(gt=0, le=MOST_EPSILON), BeforeValidator(lambda given: given or None)
     ] = None
     rule: RuleName = "fedavg"
     attack: AttackName = "none"
-    attackers: Annotated[int, Field(ge=0, le=500)] = 0
+    attackers: Annotated[int, Field(ge=0, le=MOST_ATTACKERS)] = 0
     seed: Annotated[int, Field(ge=0, le=2**31)] = 1
 
 
@@ -49,7 +60,7 @@ def simulation_settings(form: SimulationForm, world_seed: int) -> SimulationSett
     """Return the settings; what does not fit together is refused."""
     chosen = form.model_dump()
     return SimulationSettings(
-        data=f"{WORLD}&seed={world_seed}",
+        data=lab_world(world_seed),
         evaluate_every=max(1, form.rounds // POINTS),
         **chosen,
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from cloister.app.console.jobs import Job
+from cloister.app.console.lab_world import lab_world
 from cloister.federate.evaluation import Offline
 from cloister.federate.retraining import Retraining
 from cloister.federate.unlearning import unlearning_seed
@@ -21,7 +22,7 @@ from cloister.rank.ranker import Ranker
 __all__ = ["Wish", "forget_client", "train_federation", "training_settings"]
 
 N_CLIENTS: Final = 10
-WORLD: Final = "world:features?queries=400&documents=40&features=46"
+KEEP_EVERY: Final = 10  # rounds: of each such one something of every client is kept
 POINTS: Final = 60  # of a curve, at most about so many
 
 
@@ -37,7 +38,7 @@ class Wish(NamedTuple):
 def training_settings(seed: int, n_rounds: int) -> SimulationSettings:
     """Return the settings of a training of ten clients, the last of which spoils it."""
     return SimulationSettings(
-        data=f"{WORLD}&seed={seed}",
+        data=lab_world(seed),
         clients=N_CLIENTS,
         queries_per_round=5,
         rounds=n_rounds,
@@ -55,7 +56,7 @@ def train_federation(job: Job, folder: Path, settings: SimulationSettings) -> No
     def measured(n_rounds: int, offline: Offline) -> None:
         job.add("training", (n_rounds, offline.ndcg))
 
-    with StoredFederation.create(folder, settings) as federation:
+    with StoredFederation.create(folder, settings, keep_every=KEEP_EVERY) as federation:
         result = simulate(
             settings, observers=[federation.store], advance=job.advance, measured=measured
         )
