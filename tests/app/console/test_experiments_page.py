@@ -100,9 +100,12 @@ def test_the_demo_reproduces_on_built_in_worlds_only(
     demo: Browser, scene: Scene, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     asked: list[Sequence[str]] = []
-    monkeypatch.setattr(
-        reproductions, "run_command", lambda given, _: asked.append(given) or RESULT
-    )
+
+    def instead(arguments: Sequence[str], told: object) -> dict[str, Any]:
+        asked.append(arguments)
+        return RESULT
+
+    monkeypatch.setattr(reproductions, "run_command", instead)
     path = "/experiments/reproductions/poisoning"
     assert ended(demo, scene, path, only="figure-5.4").state == "done"
     assert asked[0][-2:] == ["--data", str(scene.home / "reproductions" / "no-data-sets")]
