@@ -17,7 +17,7 @@ def told(seed: int) -> list[dict[str, Any]]:
 
 
 def test_the_story_goes_from_the_index_to_what_is_forgotten() -> None:
-    names = "index services search learning ledger poisoning forgetting privacy pods sketches"
+    names = "index services search learning trial ledger poisoning forgetting privacy pods sketches"
     assert [step.name for step in STEPS] == [*names.split(), "private_cloud"]
 
 

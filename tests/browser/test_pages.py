@@ -15,7 +15,8 @@ from cloister.lab.bench.served_demo import ServedDemo
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-PAINT_MS = 2_000  # other tests run beside this one; `cloister bench console` has the true figure
+PAINT_MS = 500
+N_LOADS = 5  # the quickest counts: other tests run beside this one
 LOOKS = {
     "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 900}},
     "dark": {"color_scheme": "dark", "viewport": {"width": 1280, "height": 900}},
@@ -35,7 +36,10 @@ def test_a_page_has_no_error_asks_no_other_host_and_keeps_nobody_out(
 ) -> None:
     with WatchedPage.opened(browser, demo.address, **LOOKS[look]) as watched:
         page = watched.goto(path)
-        assert first_paint_ms(page) < PAINT_MS
+        paints_ms = [first_paint_ms(page)]
+        while min(paints_ms) >= PAINT_MS and len(paints_ms) < N_LOADS:
+            paints_ms.append(first_paint_ms(watched.goto(path)))
+        assert min(paints_ms) < PAINT_MS
         watched.charts_drawn()
         findings = axe_findings(page, axe)
         assert [one for one in findings if one["impact"] in ("serious", "critical")] == []
@@ -79,6 +83,8 @@ def test_pages_work_without_script(demo: ServedDemo, browser: Browser) -> None:
         page = watched.goto("/search")
         page.get_by_label("for", exact=True).fill("asthma")
         page.get_by_role("button", name="Search").click()
-        assert page.locator("h2").first.inner_text().startswith(("1", "2", "3", "4", "Nothing"))
+        assert page.locator(".results > li").count() > 1
+        page.locator(".results button").first.click()
+        assert page.get_by_text("is noted at the node").is_visible()
         page = watched.goto("/federation")
         assert page.get_by_role("heading", name="Rules in force").is_visible()

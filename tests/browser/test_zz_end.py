@@ -21,10 +21,17 @@ def test_the_demo_told_its_story_and_ends_without_leaving_anything(demo: ServedD
     assert figures["search"]["stranger"] == "this needs an identity"
     learnt = figures["learning"]
     assert learnt["clicks"] > 50
-    assert learnt["gain"] == learnt["ndcg@10_after"] - learnt["ndcg@10_before"]
-    assert learnt["gain"] > 0
+    assert learnt["ndcg@10_after"] > learnt["ndcg@10_before"] > 0.5
+    tried = figures["trial"]
+    assert tried["outcome"] == ("promoted" if tried["margin"] > tried["threshold"] else "kept")
+    assert (tried["served_ndcg@10_after"] > tried["served_ndcg@10_before"]) == (
+        tried["outcome"] == "promoted"
+    )
     assert figures["ledger"]["chains_hold"]
-    assert 0 < figures["ledger"]["epsilon"] < figures["ledger"]["epsilon_agreed"]
+    ledger = figures["ledger"]
+    assert 0 < ledger["epsilon"] < ledger["epsilon_agreed"]
+    assert all(ledger["epsilon"] < one < ledger["limit_of_nodes"]
+               for one in ledger["epsilon_of_nodes"].values())  # fmt: skip
     assert figures["poisoning"]["offline_ndcg@10_adaptive"] > (
         figures["poisoning"]["offline_ndcg@10_attacked"] + 0.3
     )

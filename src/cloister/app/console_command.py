@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
+from cloister.app.console_packages import require_console_packages
 from cloister.app.output import JsonFlag, fail, print_json, say
 from cloister.core.errors import CloisterError
 
@@ -41,6 +42,7 @@ def console(
 
 
 def _serve(folder: Path, home: Path | None, port: int, *, as_json: bool) -> None:
+    require_console_packages("cloister console")
     from cloister.app.console.console import serve_console
     from cloister.app.console.scene import Scene
     from cloister.services.federation_folder import FederationFolder

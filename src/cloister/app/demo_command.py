@@ -5,13 +5,12 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from cloister.app.console_packages import require_console_packages
 from cloister.app.output import JsonFlag, command_result, console, number, say
-from cloister.core.errors import MissingDependency
 
 if TYPE_CHECKING:
     from cloister.app.demo.state import DemoState
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["demo"]
 
 PORT: Final = 8400
-PACKAGES: Final = ("fastapi", "httpx", "jinja2", "joserfc", "prometheus_client", "uvicorn")
 
 
 def _show_step(step: dict[str, Any], position: int, total: int) -> None:
@@ -53,7 +51,7 @@ def demo(
     as_json: JsonFlag = False,
 ) -> dict[str, Any]:
     """Five made-up clinics search and learn together, step by step; then comes the console."""
-    _require_packages()
+    require_console_packages("cloister demo")
     from cloister.app.demo.state import DemoState, run_step
     from cloister.app.demo.story import STEPS
 
@@ -107,13 +105,3 @@ def _ended_by_signals() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _require_packages() -> None:
-    missing = [name for name in PACKAGES if find_spec(name) is None]
-    if missing:
-        raise MissingDependency(
-            f"the demo needs {', '.join(missing)}",
-            where="cloister demo",
-            remedy="pip install 'cloister[console]'",
-        )

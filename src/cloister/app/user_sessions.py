@@ -17,6 +17,7 @@ __all__ = ["UserSessions"]
 T = TypeVar("T")
 
 LIFETIME_S: Final = 600.0  # of a token
+MOST: Final = 200  # sessions
 RENEW_S: Final = 450.0  # after which a new one is made
 
 
@@ -49,12 +50,17 @@ class UserSessions(Closing):
         It is done anew where the connection had ended, or the service was started again.
         """
         who = agent, frozenset(groups)
-        session = self._session(who)
-        with session.lock:
-            try:
-                return work(session.client)
-            except PeerUnreachable:
-                return work(session.client)
+        while True:
+            session = self._session(who)
+            with session.lock:
+                if self._sessions.get(who) is session:  # not renewed since it was found
+                    return self._done(session, work)
+
+    def _done(self, session: _Session, work: Callable[[UserClient], T]) -> T:
+        try:
+            return work(session.client)
+        except PeerUnreachable:
+            return work(session.client)
 
     def close(self) -> None:
         """Let go of all connections."""
@@ -66,6 +72,8 @@ class UserSessions(Closing):
     def _session(self, who: tuple[str, frozenset[str]]) -> _Session:
         with self._lock:
             found = self._sessions.get(who)
+            if found is None and len(self._sessions) >= MOST:
+                self._drop_oldest()
             if found is not None and time.monotonic() - found.made_at < RENEW_S:
                 return found
             agent, groups = who
@@ -74,6 +82,15 @@ class UserSessions(Closing):
             made = _Session(client, time.monotonic(), threading.Lock())
             self._sessions[who] = made
         if found is not None:
-            with found.lock:
-                found.client.close()
+            _closed(found)
         return made
+
+    def _drop_oldest(self) -> None:
+        oldest = min(self._sessions, key=lambda who: self._sessions[who].made_at)
+        threading.Thread(target=_closed, args=(self._sessions.pop(oldest),), daemon=True).start()
+
+
+def _closed(session: _Session) -> None:
+    """Close a session's connection once nobody uses it."""
+    with session.lock:
+        session.client.close()

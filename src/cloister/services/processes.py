@@ -11,12 +11,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from cloister.core.closing import Closing
-from cloister.core.errors import NotFound, StoreError
+from cloister.core.errors import Conflict, NotFound, StoreError
 from cloister.services.federation_folder import FederationFolder
 
 __all__ = ["Processes"]
@@ -55,6 +56,7 @@ class Processes(Closing):
         self._prefix = dict(prefix or {})
         self._tied = tied
         self._running: dict[str, subprocess.Popen[str]] = {}
+        self._launching = threading.Lock()
 
     def start(self, *services: str, environment: Mapping[str, str] | None = None) -> None:
         """Start services, all unless named, and wait until they take connections."""
@@ -64,7 +66,16 @@ class Processes(Closing):
             self.await_started(service)
 
     def launch(self, service: str, environment: Mapping[str, str] | None = None) -> None:
-        """Start a service without waiting; what it logs goes to the end of its log."""
+        """Start a service without waiting; what it logs goes to the end of its log.
+
+        Raises `Conflict` where it runs already.
+        """
+        with self._launching:
+            if self.is_running(service):
+                raise Conflict("this service runs already", where=service)
+            self._launch(service, environment)
+
+    def _launch(self, service: str, environment: Mapping[str, str] | None) -> None:
         command = [
             *self._prefix.get(service, ()),
             sys.executable,

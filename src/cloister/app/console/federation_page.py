@@ -12,7 +12,8 @@ from cloister.app.console.charts import Chart, Series
 from cloister.app.console.jobs import Job
 from cloister.app.console.page import render
 from cloister.app.console.scene import Scene
-from cloister.core.errors import CloisterError, NotFound
+from cloister.app.demo.clinic_federation import VOTES_EPSILON
+from cloister.core.errors import BudgetExceeded, CloisterError, Conflict, NotFound, StoreError
 from cloister.federate.engines.agreement import FederationAgreement
 from cloister.services.federation_folder import COORDINATOR
 
@@ -23,7 +24,6 @@ TIMEOUT_S: Final = 2.0  # for a node's word on how it stands
 MOST_ROUNDS: Final = 20  # of one press of a button
 SEARCHES: Final = 1  # of each researcher before a round
 _ACTIONS: Final = {
-    "round": ("POST", "/v1/rounds", None),
     "pause": ("PUT", "/v1/pause", {"paused": True}),
     "resume": ("PUT", "/v1/pause", {"paused": False}),
     "try": ("POST", "/v1/trials", {"share": 0.5}),
@@ -53,10 +53,17 @@ def federation_router(scene: Scene) -> APIRouter:
     def live(request: Request) -> Response:
         return render(request, "federation_live.html", title="", **_seen(scene))
 
+    @router.post("/federation/rounds")
+    def one_round() -> Response:
+        scene.leave_pages()
+        scene.office.post(COORDINATOR, "/v1/rounds")
+        return RedirectResponse("/federation", 303)
+
     @router.post("/federation/do/{action}")
     def act(action: str) -> Response:
         if action not in _ACTIONS:
             raise NotFound("no such action", where=action)
+        scene.leave_pages()
         method, path, body = _ACTIONS[action]
         ask = scene.office.post if method == "POST" else scene.office.put
         ask(COORDINATOR, path, body)
@@ -72,6 +79,12 @@ def _add_life(router: APIRouter, scene: Scene) -> None:
     @router.post("/federation/days")
     def days(n_rounds: Annotated[int, Form(ge=1, le=MOST_ROUNDS)] = 3) -> Response:
         life = _life(scene)
+        left = _rounds_left(scene, life.n_rounds())
+        if left is not None and n_rounds > left:
+            raise BudgetExceeded(
+                f"{left} of the rounds that were agreed on are left", remedy="ask for no more"
+            )
+        scene.leave_pages()
 
         def work(job: Job) -> None:
             for done in range(n_rounds):
@@ -89,9 +102,12 @@ def _add_life(router: APIRouter, scene: Scene) -> None:
     @router.post("/federation/nodes/{node}/{action}")
     def change(node: str, action: str) -> Response:
         life = _life(scene)
-        if node not in scene.nodes or action not in ("kill", "start"):
-            raise NotFound("no such node", where=node)
-        (life.kill if action == "kill" else life.revive)(node)
+        if node not in scene.folder.services or action not in ("kill", "start"):
+            raise NotFound("no such service", where=node)
+        try:
+            (life.kill if action == "kill" else life.revive)(node)
+        except StoreError:  # its log is for the operator's eyes, on the disk
+            raise Conflict("the service did not start", where=node, remedy="see its log") from None
         return RedirectResponse("/federation", 303)
 
 
@@ -123,6 +139,11 @@ def _seen(scene: Scene) -> dict[str, Any]:
         "job": jobs[0].snapshot() if jobs else None,
         "can_live": scene.life is not None,
         "running": _running(scene),
+        "served": _served(scene, status),
+        "left": None if status is None else _rounds_left(scene, status["n_rounds"]),
+        "n_ready": sum(node.status["n_pages_ready"] for node in nodes if node.status),
+        "most_rounds": MOST_ROUNDS,
+        "votes_epsilon": VOTES_EPSILON if scene.life is not None else None,
     }
 
 
@@ -156,7 +177,8 @@ def _running(scene: Scene) -> dict[str, bool]:
     life = scene.life
     if life is None:
         return {}
-    return {node: life.federation.processes.is_running(node) for node in scene.nodes}
+    processes = life.federation.processes
+    return {service: processes.is_running(service) for service in scene.folder.services}
 
 
 def _curve(scene: Scene, status: Any) -> list[Any]:
@@ -166,6 +188,22 @@ def _curve(scene: Scene, status: Any) -> list[Any]:
         return list(scene.life.curve())
     except CloisterError:  # the coordinator is away
         return []
+
+
+def _served(scene: Scene, status: Any) -> float | None:
+    """Return how good the ranker is that nodes serve with; None where nobody can tell."""
+    if scene.life is None or status is None:
+        return None
+    try:
+        return float(scene.life.served())
+    except CloisterError:
+        return None
+
+
+def _rounds_left(scene: Scene, n_rounds: int) -> int | None:
+    """Return how many rounds the agreement still allows; None where it does not say."""
+    privacy = scene.folder.roster.agreement.privacy
+    return None if privacy is None else max(0, privacy.n_rounds - n_rounds)
 
 
 def _charts(scene: Scene, rounds: list[dict[str, Any]], curve: list[Any]) -> list[Chart]:
@@ -182,7 +220,7 @@ def _charts(scene: Scene, rounds: list[dict[str, Any]], curve: list[Any]) -> lis
         return [taking_part]
     learning = Chart(
         "learning",
-        "nDCG@10 of the ranker after each round, on queries that nobody clicked on",
+        "nDCG@10 of the newest ranker after each round, on queries that nobody clicked on",
         "rounds",
         "nDCG@10",
         [Series("nDCG@10", [one.n_rounds for one in curve], [one.ndcg for one in curve],
@@ -207,7 +245,9 @@ def _rules(agreed: FederationAgreement) -> list[tuple[str, str]]:
     return [
         *told,
         ("Privacy", f"epsilon {privacy.epsilon:g}, delta {privacy.delta:g} for a user with all "
-                    f"clicks, over {privacy.n_rounds} rounds; no more rounds are allowed"),
+                    f"clicks, over {privacy.n_rounds} rounds; no more rounds are allowed. "
+                    "Words that nodes publish, and votes in trials, cost beside it: see the "
+                    "ledger"),
         ("Clipping", f"an update of a user has length {privacy.clip_norm:g} at most; "
                      f"{privacy.n_users} users, {privacy.most_users} at one node at most"),
     ]  # fmt: skip

@@ -22,7 +22,7 @@ from cloister.web.addresses import is_loopback
 
 __all__ = ["ConsoleGuard"]
 
-KEY_COOKIE: Final = "cloister-console"
+KEY_COOKIE: Final = "cloister-console"  # and the port: cookies do not tell ports apart
 KEY_PARAMETER: Final = "key"
 MOST_BODY: Final = 64 << 10  # bytes of a form
 _SAFE: Final = frozenset({"GET", "HEAD"})
@@ -77,6 +77,11 @@ class ConsoleGuard:
         host = headers.get("host", "")
         if not is_loopback(_name_of(host)):
             return PlainTextResponse("This console answers on this machine only.\n", 403)
+        if headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+            if headers.get("sec-fetch-mode") != "navigate":
+                return PlainTextResponse("Not from a page of this console.\n", 403)
+            if scope["method"] in _SAFE and scope["query_string"] and self._key is None:
+                return RedirectResponse(scope["path"], 303)  # a link may lead here, not search here
         if scope["method"] not in _SAFE:
             if not _same_origin(headers, host):
                 return PlainTextResponse("Not from a page of this console.\n", 403)
@@ -94,7 +99,9 @@ class ConsoleGuard:
         given = parse_qs(scope["query_string"].decode("latin-1")).get(KEY_PARAMETER, [""])[0]
         if given and hmac.compare_digest(given.encode(), key.encode()):
             answer = RedirectResponse(scope["path"], 303)
-            answer.set_cookie(KEY_COOKIE, key, httponly=True, samesite="strict", path="/")
+            answer.set_cookie(
+                _cookie_name(headers), key, httponly=True, samesite="strict", path="/"
+            )
             return answer
         if hmac.compare_digest(_cookie(headers).encode(), key.encode()):
             return None
@@ -120,9 +127,13 @@ def _same_origin(headers: Headers, host: str) -> bool:
     return site == "same-origin" and (origin is None or urlsplit(origin).netloc == host)
 
 
+def _cookie_name(headers: Headers) -> str:
+    return f"{KEY_COOKIE}-{headers.get('host', '').rpartition(':')[2]}"
+
+
 def _cookie(headers: Headers) -> str:
     try:
-        found = SimpleCookie(headers.get("cookie", "")).get(KEY_COOKIE)
+        found = SimpleCookie(headers.get("cookie", "")).get(_cookie_name(headers))
     except CookieError:
         return ""
     return "" if found is None else found.value

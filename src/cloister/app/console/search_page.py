@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from typing import Annotated, Any, Final, NamedTuple
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import RedirectResponse, Response
@@ -94,7 +95,7 @@ def search_router(scene: Scene) -> APIRouter:
         who = _who(scene, agent, groups)
         if who is not None:
             scene.sessions.call(*who, lambda client: client.forget_me())
-        return RedirectResponse(f"/search?as={agent}&groups={groups}", 303)
+        return RedirectResponse(f"/search?{urlencode({'as': agent, 'groups': groups})}", 303)
 
     return router
 
@@ -117,9 +118,11 @@ def _searched(
     scene: Scene, who: _Who, query: str, explain: bool
 ) -> tuple[SearchAnswer | None, CloisterError | None]:
     try:
-        return scene.sessions.call(*who, lambda one: one.search(query, explain=explain)), None
+        found = scene.sessions.call(*who, lambda one: one.search(query, explain=explain))
     except CloisterError as error:
         return None, error
+    scene.now_looks_at(*who, found.page_id)
+    return found, None
 
 
 def _kept(scene: Scene, who: _Who | None) -> int | None:

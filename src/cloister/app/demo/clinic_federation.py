@@ -6,6 +6,7 @@ rights are those of a deployment. Only the people and their records are made up.
 
 from __future__ import annotations
 
+import secrets
 import socket
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -14,6 +15,8 @@ from cloister.core.closing import Closing
 from cloister.core.errors import SettingsError
 from cloister.federate.engines.agreement import FederationAgreement, SitePrivacy
 from cloister.federate.fpdgd import FpdgdSettings
+from cloister.privacy.ledger.ledger import Ledger
+from cloister.privacy.ledger.limits import Limit
 from cloister.rank.pdgd import PdgdSettings
 from cloister.rank.ranker import RankerSettings
 from cloister.search.page_features import PAGE_FEATURES
@@ -31,7 +34,7 @@ PATIENTS: Final = 1  # of each node who has an account
 ACCESS: Final = tuple(range(22, 101, 2))  # what each researcher may read, in per cent
 FIRST_PORT: Final = 8440
 N_PORTS: Final = 500  # that are tried
-HOST: Final = "127.0.0.1"
+N_CANDIDATES: Final = 20  # ranked for a page
 SETTLE_S: Final = 300.0  # a page is open for so long, unless it is left
 VOTES_EPSILON: Final = 4.0
 
@@ -44,6 +47,7 @@ PRIVACY: Final = SitePrivacy(
     most_users=STAFF + RESEARCHERS + PATIENTS,
     server_rate=6.0,
 )
+LIMIT: Final = Limit(epsilon=16.0, delta=PRIVACY.delta)  # of a clinic: rounds, words and votes
 AGREEMENT: Final = FederationAgreement(
     name="demo",
     ranker=RankerSettings(n_features=len(PAGE_FEATURES)),
@@ -55,9 +59,10 @@ AGREEMENT: Final = FederationAgreement(
 )
 SERVICES: Final = {
     "node": f"""votes_epsilon = {VOTES_EPSILON}
-refresh_s = 1.0
+refresh_s = 0.5
 [search]
 timeout_s = 3.0
+n_candidates = {N_CANDIDATES}
 [clicks]
 settle_s = {SETTLE_S}
 [publishing]
@@ -69,7 +74,7 @@ noise.epsilon = 2.0
 timeout_s = 5.0
 votes_s = 10.0
 [trials]
-alpha = 0.1
+alpha = 0.2
 min_votes = 10
 epsilon = {VOTES_EPSILON}
 """,
@@ -115,15 +120,18 @@ class ClinicFederation(Closing):
             name="clinics",
             nodes=NODES,
             agreement=AGREEMENT,
-            host=HOST,
-            first_port=free_ports(len(NODES) + 2),
+            host=(host := own_host()),
+            first_port=free_ports(len(NODES) + 2, host=host),
         )
         self.folder = FederationFolder.make(folder, plan, settings=SERVICES)
         self.processes = Processes(self.folder, tied=True)
         self.users = tuple(user for node in NODES for user in self._users(node))
 
     def fill(self) -> int:
-        """Write and index all records; return how many."""
+        """Write and index all records, and set each clinic's limit; return how many records."""
+        for node in NODES:
+            with Ledger.open(self.folder.folder / node / "state.db") as ledger:
+                ledger.set_limit(node, LIMIT, purpose="what one person's data may cost in all")
         return self.clinics.fill({node: self.folder.home(node) for node in NODES})
 
     def user(self, role: str, node: str | None = None) -> DemoUser:
@@ -148,7 +156,12 @@ def _demo_user(one: SampleUser, node: str) -> DemoUser:
     return DemoUser(str(one.agent_id), frozenset(map(str, one.groups)), role, name, node)
 
 
-def free_ports(n: int, *, first: int = FIRST_PORT, host: str = HOST) -> int:
+def own_host() -> str:
+    """Return a loopback address that no other demo is likely to have; all of 127.0.0.0/8 is one."""
+    return f"127.{secrets.randbelow(254) + 1}.{secrets.randbelow(256)}.{secrets.randbelow(254) + 1}"
+
+
+def free_ports(n: int, *, first: int = FIRST_PORT, host: str = "127.0.0.1") -> int:
     """Return the first of so many ports in a row, from one on, on which nobody listens now.
 
     Examples

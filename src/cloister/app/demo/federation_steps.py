@@ -5,16 +5,24 @@ from __future__ import annotations
 import time
 from typing import Any, Final
 
-from cloister.app.demo.clinic_federation import AGREEMENT, NODES, PRIVACY
+from cloister.app.demo.clinic_federation import AGREEMENT, LIMIT, NODES, PRIVACY, VOTES_EPSILON
 from cloister.app.demo.state import DemoState, StepOutcome
 from cloister.app.ledger_reading import read_ledger
 from cloister.core.errors import AccessDenied
 from cloister.services.user_client import UserClient
 
-__all__ = ["index_records", "learn_together", "read_ledgers", "search_as_three", "start_services"]
+__all__ = [
+    "index_records",
+    "learn_together",
+    "read_ledgers",
+    "search_as_three",
+    "start_services",
+    "vote",
+]
 
-N_ROUNDS: Final = 8
-SEARCHES: Final = 1  # of each researcher, before each round
+N_ROUNDS: Final = 6
+SEARCHES: Final = 1  # of each registry, before each round
+TRIAL_SEARCHES: Final = 3  # of each registry, on trial
 
 
 def index_records(state: DemoState) -> StepOutcome:
@@ -96,17 +104,39 @@ def learn_together(state: DemoState) -> StepOutcome:
     after = life.measured(life.n_rounds())
     held = life.held_out
     return StepOutcome(
-        {"rounds": N_ROUNDS, "searches": n_searches, "clicks": n_clicks,
+        {"rounds": after.n_rounds, "searches": n_searches, "clicks": n_clicks,
          "ndcg@10_before": before.ndcg, "ndcg@10_after": after.ndcg,
          "gain": after.ndcg - before.ndcg,
          "held_out_searches": 0 if held is None else held.n_searches},
         [
             f"{n_searches} searches, {n_clicks} clicks; people here are in a hurry and open short "
             "records, which no ranker was told",
-            f"{N_ROUNDS} rounds: clicks stay at each clinic, the coordinator sees the noisy sum "
-            "over clinics alone",
-            f"nDCG@10 of queries that nobody clicked on: {before.ndcg:.3f} before, "
-            f"{after.ndcg:.3f} after ({after.ndcg - before.ndcg:+.3f})",
+            f"{after.n_rounds} rounds: clicks stay at each clinic, the coordinator sees the noisy "
+            "sum over clinics alone",
+            f"nDCG@10 of the newest ranker, on queries that nobody clicked on: {before.ndcg:.3f} "
+            f"before, {after.ndcg:.3f} after ({after.ndcg - before.ndcg:+.3f})",
+        ],
+    )  # fmt: skip
+
+
+def vote(state: DemoState) -> StepOutcome:
+    """Show people pages of both rankers, mixed; let their clicks decide which one serves."""
+    life = state.life
+    before = life.served()
+    decided = life.try_newest(TRIAL_SEARCHES)
+    after = life.served()
+    promoted = decided["outcome"] == "promoted"
+    return StepOutcome(
+        {"outcome": decided["outcome"], "margin": decided["margin"], "votes": decided["n_votes"],
+         "threshold": decided["threshold"], "epsilon_of_a_vote": VOTES_EPSILON,
+         "served_ndcg@10_before": before, "served_ndcg@10_after": after},
+        [
+            f"about {decided['n_votes']} people vote by their clicks on pages of both rankers; "
+            f"counts leave each clinic with noise (epsilon {VOTES_EPSILON:g})",
+            f"wins less losses: {decided['margin']}, more than {decided['threshold']} is needed: "
+            + ("the learnt ranker serves from now on" if promoted else "the first ranker stays"),
+            f"nDCG@10 of the ranker that people are served with: {before:.3f} before, {after:.3f} "
+            "now",
         ],
     )  # fmt: skip
 
@@ -118,14 +148,22 @@ def read_ledgers(state: DemoState) -> StepOutcome:
     read = {service: read_ledger(office, service) for service in services}
     n_releases = {service: one.n_releases for service, one in read.items()}
     spent = read["coordinator"].epsilon_of(AGREEMENT.name, delta=PRIVACY.delta)
+    of_nodes = {node: read[node].epsilon_of(node, delta=LIMIT.delta) for node in NODES}
+    dearest = max(of_nodes, key=of_nodes.__getitem__)
+    of_node = of_nodes[dearest]
     return StepOutcome(
-        {"releases": n_releases, "chains_hold": all(one.chain_holds for one in read.values()),
-         "epsilon": spent, "epsilon_agreed": PRIVACY.epsilon, "delta": PRIVACY.delta},
+        {"releases": n_releases,
+         "chains_hold": all(one.chain_holds for one in read.values()),
+         "epsilon": spent, "epsilon_agreed": PRIVACY.epsilon, "delta": PRIVACY.delta,
+         "epsilon_of_nodes": of_nodes, "limit_of_nodes": LIMIT.epsilon},
         [
             f"{sum(n_releases.values())} releases on {len(services)} ledgers, each recorded before "
             "it was sent",
-            f"the {N_ROUNDS} rankers have cost epsilon {spent:.2f} of the {PRIVACY.epsilon:g} that "
-            f"{PRIVACY.n_rounds} rounds may cost (delta {PRIVACY.delta:g}): for a user with all "
-            "clicks, against the coordinator and all who read rankers",
+            f"the {read['coordinator'].n_releases} rankers have cost epsilon {spent:.2f} of the "
+            f"{PRIVACY.epsilon:g} that {PRIVACY.n_rounds} rounds may cost (delta "
+            f"{PRIVACY.delta:g}): for a user with all clicks, against the coordinator and all who "
+            "read rankers",
+            f"with words and votes, {dearest} has spent {of_node:.2f} of its limit of "
+            f"{LIMIT.epsilon:g}",
         ],
     )  # fmt: skip

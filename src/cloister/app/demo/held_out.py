@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cloister.app.demo.clinic_federation import NODES, ClinicFederation
+from cloister.app.demo.clinic_federation import N_CANDIDATES, NODES, ClinicFederation
 from cloister.app.demo.clinic_users import ClinicNeeds, pod_number
 from cloister.core.ids import AgentId, GroupId, ServerId
 from cloister.core.rights import Reader
@@ -27,7 +27,6 @@ from cloister.search.searcher import Searcher
 
 __all__ = ["HeldOut"]
 
-N_CANDIDATES: Final = 50  # as nodes take them
 TIMEOUT_S: Final = 60.0
 ROLES: Final = ("researcher", "doctor")
 

@@ -12,6 +12,7 @@ from cloister.app.demo.federation_steps import (
     read_ledgers,
     search_as_three,
     start_services,
+    vote,
 )
 from cloister.app.demo.pods import search_pods
 from cloister.app.demo.privacy import learn_privately
@@ -25,6 +26,7 @@ _LIVE: Final = (
     Step("services", "Their services start", start_services),
     Step("search", "One question, three people, three answers", search_as_three),
     Step("learning", "People click, and clinics learn together", learn_together),
+    Step("trial", "People vote, and the better ranker serves", vote),
     Step("ledger", "What left, and what it cost", read_ledgers),
 )
 SIMULATED: Final = (

@@ -129,19 +129,18 @@ function keepTheme() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => showTheme(theme));
 }
 
-/* Forms that take a while say so, and are not sent twice. */
-function watchForms() {
-  for (const form of document.querySelectorAll("form[method='post']")) {
-    form.addEventListener("submit", () => {
-      const button = form.querySelector("button:not([type='button'])");
-      if (button) setTimeout(() => { button.disabled = true; button.setAttribute("aria-busy", "true"); }, 0);
-    });
-  }
-}
+/* Forms that take a while say so, and are not sent twice; also those that came in later. */
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.method !== "post") return;
+  if (form.dataset.sent) { event.preventDefault(); return; }
+  form.dataset.sent = "yes";
+  const button = form.querySelector("button:not([type='button'])");
+  if (button) setTimeout(() => { button.disabled = true; button.setAttribute("aria-busy", "true"); }, 0);
+});
 // A page that comes back from the browser's memory has its buttons again.
 addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 
 keepTheme();
-watchForms();
 keepLive();
 requestAnimationFrame(() => setTimeout(drawAll, 0));
