@@ -20,7 +20,7 @@ __all__ = [
     "vote",
 ]
 
-N_ROUNDS: Final = 6
+N_ROUNDS: Final = 5
 SEARCHES: Final = 1  # of each registry, before each round
 TRIAL_SEARCHES: Final = 3  # of each registry, on trial
 

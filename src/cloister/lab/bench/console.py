@@ -59,6 +59,11 @@ def run(advance: Advance) -> Figures:
         figures["demo_until_console_wall_s"] = demo.start_s
     figures["demo_steps_wall_s"] = told["seconds"]
     figures |= {f"demo_{step['name']}_wall_s": step["seconds"] for step in told["steps"]}
+    steps = {step["name"]: step["figures"] for step in told["steps"]}
+    for name in ("ndcg@10_before", "ndcg@10_after"):
+        figures[f"newest_ranker_{name}"] = steps["learning"][name]
+    figures["trial_outcome"] = steps["trial"]["outcome"]
+    figures["epsilon_of_rounds"] = steps["ledger"]["epsilon"]
     return figures
 
 
