@@ -10,7 +10,7 @@ MADE := $(VENV)/.made
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt  # holds for build tools too
 
-.PHONY: help run test lint types imports unit docs bench soak vectors clean
+.PHONY: help run test lint types imports unit browser static docs bench soak vectors clean
 
 help:  ## say what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -22,7 +22,9 @@ test: $(READY)  ## set up, then run every check
 	@tools/install-system-packages postgresql nats-server nodejs npm iproute2 chromium
 	@tools/install-solid-server >/dev/null
 	@tools/install-axe >/dev/null
-	@$(MAKE) --no-print-directory lint types imports unit docs
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target unit static
+	@$(MAKE) --no-print-directory browser
 
 lint: $(READY)  ## style and formatting
 	$(BIN)/ruff check .
@@ -35,7 +37,13 @@ imports: $(READY)  ## packages import downwards only
 	$(BIN)/lint-imports --no-logo
 
 unit: $(READY)  ## tests and doctests
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2 --ignore=tests/browser
+
+# In a process of their own: Playwright keeps an event loop running. And alone: they look at times.
+browser: $(READY)  ## the console in chromium
+	$(BIN)/pytest tests/browser
+
+static: types imports docs  # what unit tests need not wait for
 
 docs: $(READY)  ## the documentation site, warnings are errors
 	@rm -rf docs/generated

@@ -1,4 +1,8 @@
-"""One demo with its console, and one chromium, for all tests of the browser."""
+"""One demo with its console, and one chromium, for all tests of the browser.
+
+They run in a process of their own (`make browser`): Playwright keeps an event loop running, and
+other tests have theirs.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +21,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 ARTEFACTS = Path(__file__).resolve().parents[2] / "artefacts" / "screenshots"
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep these tests in one process: the demo takes half a minute to start."""
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("browser"))
 
 
 @pytest.fixture(scope="session")
