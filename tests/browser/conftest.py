@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 ARTEFACTS = Path(__file__).resolve().parents[2] / "artefacts" / "screenshots"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def demo() -> Iterator[ServedDemo]:
     with served_demo() as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     with opened_browser() as opened:
         yield opened
