@@ -10,7 +10,7 @@ MADE := $(VENV)/.made
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt  # holds for build tools too
 
-.PHONY: help run test lint types imports unit browser static docs bench soak vectors clean
+.PHONY: help run test lint types imports unit browser beside docs bench soak vectors clean
 
 help:  ## say what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -23,8 +23,7 @@ test: $(READY)  ## set up, then run every check
 	@tools/install-solid-server >/dev/null
 	@tools/install-axe >/dev/null
 	@$(MAKE) --no-print-directory lint
-	@$(MAKE) --no-print-directory -j 2 --output-sync=target unit static
-	@$(MAKE) --no-print-directory browser
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target unit beside
 
 lint: $(READY)  ## style and formatting
 	$(BIN)/ruff check .
@@ -39,11 +38,14 @@ imports: $(READY)  ## packages import downwards only
 unit: $(READY)  ## tests and doctests
 	$(BIN)/pytest -n 2 --ignore=tests/browser
 
-# In a process of their own: Playwright keeps an event loop running. And alone: they look at times.
+# In a process of their own: Playwright keeps an event loop running.
 browser: $(READY)  ## the console in chromium
 	$(BIN)/pytest tests/browser
 
-static: types imports docs  # what unit tests need not wait for
+# What runs beside the unit tests, which wait more than they compute; it is over before they come to
+# the services, whose tests look at times.
+beside: $(READY)
+	@$(MAKE) --no-print-directory -j 1 types imports docs browser
 
 docs: $(READY)  ## the documentation site, warnings are errors
 	@rm -rf docs/generated
