@@ -45,7 +45,10 @@ browser: $(READY)  ## the console in chromium
 # What runs beside the unit tests, which wait more than they compute; it is over before they come to
 # the services, whose tests look at times.
 beside: $(READY)
-	@$(MAKE) --no-print-directory -j 1 types imports docs browser
+	@$(MAKE) --no-print-directory types
+	@$(MAKE) --no-print-directory imports
+	@$(MAKE) --no-print-directory docs
+	@$(MAKE) --no-print-directory browser
 
 docs: $(READY)  ## the documentation site, warnings are errors
 	@rm -rf docs/generated
