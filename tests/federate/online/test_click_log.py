@@ -170,6 +170,52 @@ def test_pages_are_forgotten_when_they_are_old(database: Database) -> None:
     assert log.forget_older_than(30) == 1
 
 
+def test_the_oldest_pages_of_a_user_go_when_the_quota_is_full_and_nobody_elses(
+    database: Database,
+) -> None:
+    clock = Clock()
+    log = made_log(database, clock, max_pages_of_user=3)
+    bobs = log.show(made_page(BOB))
+    shown = []
+    for _ in range(5):
+        clock.now += 1
+        shown.append(log.show(made_page()))
+    assert [row.page_id for row in rows(database)] == [bobs, *shown[2:]]
+
+
+def test_large_pages_fill_the_quota_by_their_bytes(database: Database) -> None:
+    clock = Clock()
+    size = 6 * N_FEATURES * 4 + 6 * 4 + 4 * 4 + 4  # features, scores, places, clicks
+    log = made_log(database, clock, max_bytes_of_user=3 * size - 1)
+    shown = []
+    for _ in range(4):
+        clock.now += 1
+        shown.append(log.show(made_page()))
+    assert [row.page_id for row in rows(database)] == shown[2:]
+    small = made_log(database, clock, max_bytes_of_user=1)
+    clock.now += 1
+    assert [small.show(made_page())] == [row.page_id for row in rows(database)]
+
+
+def test_a_page_that_a_round_has_taken_stays_though_the_quota_is_full(database: Database) -> None:
+    clock = Clock()
+    log = made_log(database, clock, settle_s=0, max_pages_of_user=3)
+    taken = {log.show(made_page()) for _ in range(2)}
+    agreement = FederationAgreement(name="pilot", ranker=RankerSettings(n_features=N_FEATURES))
+    trainer = ClickTrainer(log, agreement)
+    assert trainer.train(np.zeros(N_FEATURES), round=0).n_interactions == 2
+    shown = []
+    for _ in range(4):
+        clock.now += 1
+        shown.append(log.show(made_page()))
+    assert {row.page_id for row in rows(database)} == {*taken, shown[-1]}
+    for _ in range(3):
+        clock.now += 1
+        full = made_log(database, clock, settle_s=0, max_pages_of_user=1)
+        last = full.show(made_page())
+    assert {row.page_id for row in rows(database)} == {*taken, last}
+
+
 def test_the_state_tells_open_ready_and_trial_pages_apart(database: Database) -> None:
     clock = Clock()
     log = made_log(database, clock, settle_s=10)

@@ -2,9 +2,9 @@
 
 A page is open for clicks until it is ``settle_s`` old, or its user has left it; after that it never
 changes, and may be learnt from. It is deleted when its lesson has counted in a round, when its
-trial's votes were cast or its trial is over, when its user asks for it, or when it is too old. All
-of it lies in the node's own database, which protects it no better than the file system or the
-PostgreSQL server does.
+trial's votes were cast or its trial has ended, when its user asks for it, when it is too old, or
+when its user has newer pages that fill the user's quota. All of it lies in the node's own database,
+which protects it no better than the file system or the PostgreSQL server does.
 """
 
 from __future__ import annotations
@@ -37,10 +37,12 @@ __all__ = ["ClickLog", "ClickLogSettings", "LogState"]
 _ID_BYTES: Final = 24
 _PAGE_ID: Final = re.compile(r"[A-Za-z0-9_-]{32}")
 _SECOND: Final = 1_000_000
+_BLOBS: Final = ("features", "drawn", "places", "teams", "clicks")  # almost all of a page's bytes
+_SIZE: Final = sum((sa.func.length(PAGES.c[name]) for name in _BLOBS), start=sa.literal(0))
 
 
 class ClickLogSettings(Settings):
-    """How long pages are open, and how long they are kept.
+    """How long pages are open, how long they are kept, and how many of one user.
 
     Parameters
     ----------
@@ -48,10 +50,16 @@ class ClickLogSettings(Settings):
         So long a page takes clicks; then it may be learnt from.
     keep_s
         So long a page is kept at most; `ClickLog.forget_old` deletes older ones.
+    max_pages_of_user, max_bytes_of_user
+        Before a page is added beyond either, the oldest pages of its user are deleted. Pages that a
+        round has taken count, and stay: they must not count twice. The new page always stays. So
+        the pages of a user exceed neither by more than one page.
     """
 
     settle_s: float = Field(default=1800.0, ge=0)
     keep_s: float = Field(default=30 * 86400.0, gt=0)
+    max_pages_of_user: int = Field(default=1_000, ge=1)
+    max_bytes_of_user: int = Field(default=8 << 20, ge=1)
 
 
 class LogState(NamedTuple):
@@ -86,7 +94,7 @@ class ClickLog:
     database
         The node's.
     settings
-        How long pages are open and kept.
+        How long pages are open and kept, and how many of one user.
     clock
         Tells the seconds since 1970.
 
@@ -121,11 +129,19 @@ class ClickLog:
         database.migrate(self.schema)
 
     def show(self, shown: ShownPage) -> str:
-        """Keep a page before its user sees it; return its id, which nobody can guess."""
+        """Keep a page before its user sees it; return its id, which nobody can guess.
+
+        Deletes the user's oldest pages where the quota is full.
+        """
         row = row_of(shown)
         page_id = secrets.token_urlsafe(_ID_BYTES)
         row |= {"page_id": page_id, "shown_at": self._now()}
-        self.database.run(lambda connection: connection.execute(PAGES.insert(), row))
+
+        def work(connection: sa.Connection) -> None:
+            self._make_room(connection, row)
+            connection.execute(PAGES.insert(), row)
+
+        self.database.run(work)
         return page_id
 
     def click(self, page_id: str, agent_id: AgentId, rank: int) -> None:
@@ -229,6 +245,26 @@ class ClickLog:
 
         return LogState(*self.database.run(work, read_only=True))
 
+    def _make_room(self, connection: sa.Connection, row: dict[str, Any]) -> None:
+        """Delete a user's oldest pages that no round has taken, until one more page has room."""
+        mine = PAGES.c.agent == row["agent"]
+        totals = sa.select(sa.func.count(), sa.func.sum(_SIZE)).where(mine)
+        n_pages, n_bytes = connection.execute(totals).one()
+        n_over = n_pages + 1 - self.settings.max_pages_of_user
+        bytes_over = int(n_bytes or 0) + _size_of(row) - self.settings.max_bytes_of_user
+        if n_over <= 0 and bytes_over <= 0:
+            return
+        free = sa.select(PAGES.c.page_id, _SIZE.label("size")).where(mine, PAGES.c.taken_by == FREE)
+        doomed = []
+        for page in connection.execute(free.order_by(PAGES.c.shown_at, PAGES.c.page_id)):
+            if n_over <= 0 and bytes_over <= 0:
+                break
+            doomed.append({"b_id": page.page_id})
+            n_over, bytes_over = n_over - 1, bytes_over - page.size
+        if doomed:
+            this = PAGES.delete().where(PAGES.c.page_id == sa.bindparam("b_id"))
+            connection.execute(this, doomed)
+
     def _delete(self, condition: sa.ColumnElement[bool]) -> int:
         def work(connection: sa.Connection) -> int:
             return connection.execute(PAGES.delete().where(condition)).rowcount
@@ -237,6 +273,10 @@ class ClickLog:
 
     def _now(self) -> int:
         return round(self._clock() * _SECOND)
+
+
+def _size_of(row: dict[str, Any]) -> int:
+    return sum(len(row[name]) for name in _BLOBS)
 
 
 def _no_page() -> NotFound:
