@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from cloister.core.errors import DataError, SettingsError
+from cloister.federate.engines.agreement import FALSE_ALARM
 from cloister.federate.engines.protected_site_sum import SiteSumProtection
 from cloister.privacy.mechanisms.simulated_noise import SimulatedNoise
 from cloister.rank.ranker import RankerSettings
@@ -92,3 +94,30 @@ def test_what_is_not_protected_says_so() -> None:
         assert found.ranker_release().n_values == 9
     assert private().release().n_values == 5  # how many interactions is not revealed
     assert private().ranker_release() == private().release()
+
+
+def test_more_sites_than_survivors_carry_more_noise_and_few_sums_exceed_the_bound() -> None:
+    chance, n_sites, n_sums = 0.01, 7, 4000
+    shares = PROTECTION.shares.share_sigma * np.random.default_rng(3).standard_normal(
+        (n_sums, n_sites, PROTECTION.n_values)
+    )
+    lengths = np.linalg.norm(PROTECTION.decoded(np.trunc(shares).sum(axis=1)), axis=1)
+    longest = PROTECTION.longest_sum(0, n_sites, chance=chance)
+    assert (lengths > longest).mean() <= chance
+    assert (lengths > 0.7 * longest).mean() > chance  # and the bound is no wider than it must be
+    assert (lengths > PROTECTION.longest_sum(0, 3, chance=chance)).mean() > chance
+
+
+@pytest.mark.parametrize(("n_users", "rate"), [(12, 0.3), (300, 0.1), (100_000, 0.01)])
+def test_the_number_of_users_drawn_exceeds_what_the_longest_sum_allows_for_in_no_round(
+    n_users: int, rate: float
+) -> None:
+    fields = private(delta=1e-9, n_users=n_users).privacy
+    agreement = secure(privacy=fields, sampling_rate=rate)
+    protection = agreement.protection
+    assert protection is not None
+    noise_alone = protection.longest_sum(0, 3, chance=FALSE_ALARM / 2)
+    allowed = round((agreement.longest_sum(3) - noise_alone) / protection.clip_norm)
+    assert binom.sf(allowed, n_users, rate) <= FALSE_ALARM / 2
+    assert binom.sf(allowed - 1, n_users, rate) > FALSE_ALARM / 2
+    assert agreement.largest_step(3) == pytest.approx(agreement.longest_sum(3) / (n_users * rate))

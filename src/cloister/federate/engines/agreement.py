@@ -12,6 +12,7 @@ from typing import Final, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from cloister.core.errors import SettingsError
 from cloister.core.ids import checked_id
 from cloister.core.settings import Settings
 from cloister.federate.engines.protected_site_sum import SiteSumProtection
@@ -29,6 +30,8 @@ __all__ = ["FederationAgreement", "SitePrivacy"]
 # Their memory of earlier rounds is not in the database: a coordinator that is started again
 # would judge sites differently.
 _WITH_MEMORY: Final = frozenset({"fldetector", "adaptive"})
+FALSE_ALARM: Final = 1e-9  # chance that honest sites' sum of a round exceeds the longest allowed
+_ROUNDING: Final = 1 + 1e-9  # lengths of honest updates come from doubles
 
 
 class SitePrivacy(Settings):
@@ -99,6 +102,10 @@ class FederationAgreement(Settings):
     largest_value, scale_bits
         With it and without ``privacy``: bounds the size of a site's sums (a difference times its
         interactions, and the number of interactions), and says how finely they are added.
+    largest_update
+        Without ``privacy``: the greatest length of a site's mean update. A site shortens its own to
+        it. A longer one is refused; one inside a secure sum spoils the sum. In the worlds of
+        `cloister.data`, sites of five users and more stay below 0.8, and their median is 0.3.
     privacy
         What may be revealed of a user. It needs secure aggregation: sites add the noise in shares.
     simulated
@@ -126,6 +133,7 @@ class FederationAgreement(Settings):
     n_colluders: int = Field(default=0, ge=0)
     largest_value: float = Field(default=2.0**20, gt=0)
     scale_bits: int = Field(default=32, ge=0, le=62)
+    largest_update: float = Field(default=1.0, gt=0)
     privacy: SitePrivacy | None = None
     simulated: bool = False
 
@@ -177,6 +185,38 @@ class FederationAgreement(Settings):
             n_values=self.n_parameters,
             most_users=privacy.most_users,
         )
+
+    def longest_sum(self, n_sites: int) -> float:
+        """Return the greatest length of the noised sum over sites; only with ``privacy``.
+
+        The sum of honest sites is longer with a chance of at most `FALSE_ALARM` a round: half of
+        that for more of ``n_users`` coins than expected, and half for the noise.
+        """
+        if self.privacy is None or self.protection is None:
+            raise SettingsError("without privacy a sum has no greatest length", where="longest_sum")
+        n_users, chance = self.privacy.n_users, FALSE_ALARM / 2
+        if self.sampling_rate < 1:
+            from scipy.stats import binom  # slow to import
+
+            n_users = int(binom.isf(chance, n_users, self.sampling_rate))
+        return self.protection.longest_sum(n_users, n_sites, chance=chance)
+
+    def largest_step(self, n_sites: int) -> float:
+        """Return how far one round of at most so many sites can move the ranker.
+
+        That is a Euclidean length, and holds whatever sites send: the coordinator discards sums
+        that would move the ranker farther.
+
+        Examples
+        --------
+        >>> agreed = FederationAgreement(name="pilot", ranker=RankerSettings(n_features=5))
+        >>> round(agreed.largest_step(3), 6)
+        1.0
+        """
+        if self.privacy is None:
+            return self.largest_update * _ROUNDING
+        n_expected = self.privacy.n_users * self.sampling_rate
+        return self.privacy.server_rate * self.longest_sum(n_sites) / n_expected * _ROUNDING
 
     @property
     def fixed_point(self) -> FixedPoint:

@@ -50,6 +50,26 @@ class SiteSumProtection(UpdateProtection):
         largest = self.most_users * math.ldexp(self.clip_norm, self.scale_bits)
         return FixedPoint(bound=largest + WIDEST_SHARE * self.shares.share_sigma, scale_bits=0)
 
+    def longest_sum(self, n_users: int, n_sites: int, *, chance: float) -> float:
+        """Return a length that the honest sum of these users and sites exceeds with this chance.
+
+        Users add up to ``n_users`` clipped updates at most. Each site adds a share of the noise, so
+        more sites than ``min_survivors`` carry more noise. A coordinate of a share is sub-Gaussian
+        with its sigma (Canonne, Kamath, Steinke 2020, corollary 17), and so is the sum of shares.
+        Hsu, Kakade, Zhang (2012), theorem 1, with A = I: its squared length exceeds
+        sigma^2 (d + 2 sqrt(d t) + 2 t) with a chance of at most exp(-t).
+
+        Examples
+        --------
+        >>> agreed = SiteSumProtection(
+        ...     clip_norm=0.5, sigma=0.02, min_survivors=4, n_values=2, most_users=10)
+        >>> [round(agreed.longest_sum(10, n, chance=1e-9), 3) for n in (4, 16)]
+        [5.15, 5.3]
+        """
+        t = math.log(1 / chance)
+        squared = self.n_values + 2 * math.sqrt(self.n_values * t) + 2 * t
+        return n_users * self.clip_norm + self.share_sigma * math.sqrt(n_sites * squared)
+
     def protected_sum(self, updates: NDArray[np.float32], source: NoiseSource) -> NDArray[np.int64]:
         """Return what one site hands to secure aggregation, from a row a user."""
         if updates.ndim != 2 or updates.shape[1] != self.n_values:
