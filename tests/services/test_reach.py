@@ -110,6 +110,19 @@ def test_a_node_that_hangs_holds_up_nobody_elses_answers_and_is_left_alone() -> 
         assert ways[C].n_calls == n_before
 
 
+@pytest.mark.parametrize("_", range(3))
+def test_the_first_search_after_a_node_hangs_loses_that_node_alone(
+    own: InProcessOverlay, _: int
+) -> None:
+    ways = peers(B, C)
+    ways[C].goes.clear()
+    with HttpsOverlay(ways) as others:  # type: ignore[arg-type]
+        (home,) = own.nodes_for_trusted(ANN)
+        home.ask_directly(QUERY)  # kernels are compiled
+        found = ask_within(0.5)([home, *others.nodes(CREDENTIAL)], QUERY)
+    assert (list(found[0]), found[1]) == ([HOME, B], (C,))
+
+
 def test_a_node_that_was_silent_is_asked_again_after_a_while() -> None:
     now = [0.0]
     ways = peers(B)

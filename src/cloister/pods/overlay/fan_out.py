@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import Any, Protocol, overload, runtime_checkable
+from concurrent.futures import wait
+from functools import partial
+from typing import Any, Final, Protocol, overload, runtime_checkable
 
 from cloister.core.errors import SettingsError
 from cloister.core.ids import ServerId
+from cloister.core.own_thread import in_own_thread
 from cloister.search.asking import Ask, NodeAnswers, ask_node
 from cloister.search.node import (
     NodeAnswer,
@@ -23,6 +26,10 @@ from cloister.search.node import (
 
 __all__ = ["Carrier", "CarriedNode", "ask_all", "ask_within"]
 
+# A carrier returns when the time has passed, with the answers of all its nodes that came. Whoever
+# gave up at that same moment would lose them together with the one node that is silent.
+HANDOVER_S: Final = 1.0
+
 
 class Carrier(Protocol):
     """What brings requests to nodes."""
@@ -30,7 +37,7 @@ class Carrier(Protocol):
     def gather(
         self, nodes: Sequence[CarriedNode], request: NodeRequest, timeout_s: float
     ) -> dict[ServerId, Any]:
-        """Return the answers that came in time; never raise for what a node does."""
+        """Return the answers that came in time, once it has passed; never raise for a node."""
 
 
 @runtime_checkable
@@ -106,19 +113,17 @@ def _gathered_in_threads(
     request: NodeRequest,
     timeout_s: float,
 ) -> dict[ServerId, Any]:
-    n_threads = len(groups) + len(plain)
-    if not n_threads:
-        return {}
-    pool = ThreadPoolExecutor(n_threads, thread_name_prefix="ask-all")
-    futures: list[Future[dict[ServerId, Any]]] = [
-        pool.submit(carrier.gather, carried, request, timeout_s) for carrier, carried in groups
+    gathering = [
+        in_own_thread(partial(carrier.gather, carried, request, timeout_s), "ask-all")
+        for carrier, carried in groups
     ]
-    futures += [pool.submit(_asked, node, request) for node in plain]
-    wait(futures, timeout_s)
-    pool.shutdown(wait=False, cancel_futures=True)
+    asking = [in_own_thread(partial(_asked, node, request), "ask-all") for node in plain]
+    ends = time.monotonic() + timeout_s
+    wait(asking, timeout_s)
+    wait(gathering, max(0.0, ends - time.monotonic()) + HANDOVER_S)
     found: dict[ServerId, Any] = {}
-    for future in futures:
-        if future.done() and not future.cancelled():
+    for future in (*gathering, *asking):
+        if future.done():
             found |= future.result()
     return found
 

@@ -8,11 +8,13 @@ token; the process is the boundary.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
+from functools import partial
 from typing import Any, Final
 
 from cloister.core.errors import NotFound, SettingsError
 from cloister.core.ids import ServerId
+from cloister.core.own_thread import in_own_thread
 from cloister.core.rights import Reader
 from cloister.pods.overlay.fan_out import CarriedNode
 from cloister.pods.overlay.overlay_node import OverlayNode
@@ -22,14 +24,13 @@ from cloister.search.node import NodeRequest
 
 __all__ = ["InProcessNode", "InProcessOverlay"]
 
-N_THREADS: Final = 8
 TIMEOUT_S: Final = 10.0
 
 Identify = Callable[[], Reader]
 
 
 class InProcessOverlay:
-    """Servers in this process, and threads to ask them; close it, or use it in a ``with``.
+    """Servers in this process, each asked in a thread of its own; use it in a ``with``.
 
     Parameters
     ----------
@@ -39,7 +40,7 @@ class InProcessOverlay:
         Verifies who asks.
     timeout_s
         How long a single call of a node may take. Python cannot end a thread: a node that is too
-        slow is given up and works on in the background.
+        slow is given up and works on in the background, in a thread that nobody else needs.
     """
 
     def __init__(
@@ -48,7 +49,6 @@ class InProcessOverlay:
         tokens: TokenVerifier | None = None,
         *,
         timeout_s: float = TIMEOUT_S,
-        n_threads: int = N_THREADS,
     ) -> None:
         listed = list(servers)
         self._servers = {server.server_id: server for server in listed}
@@ -56,7 +56,6 @@ class InProcessOverlay:
             raise SettingsError("two servers have one name", where="InProcessOverlay")
         self._tokens = tokens
         self._timeout_s = timeout_s
-        self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="search-node")
 
     def nodes(self, token: str) -> list[InProcessNode]:
         """Return all servers as the holder of a token reaches them."""
@@ -70,26 +69,21 @@ class InProcessOverlay:
         """Return all servers as a reader reaches them, for whom the caller vouches."""
         return self._bound(lambda: reader)
 
-    def close(self) -> None:
-        """End the threads once they have nothing to do."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
     def __enter__(self) -> InProcessOverlay:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.close()
+        """Nothing is kept open."""
 
     def gather(
         self, nodes: Sequence[CarriedNode], request: NodeRequest, timeout_s: float
     ) -> dict[ServerId, Any]:
-        """Ask nodes in the threads of the pool; leave out those that fail or take too long."""
+        """Ask each node in a thread of its own; leave out those that fail or take too long."""
         futures: dict[ServerId, Future[Any]] = {
-            node.server_id: self._pool.submit(_ask_directly, node, request) for node in nodes
+            node.server_id: in_own_thread(partial(_ask_directly, node, request), "search-node")
+            for node in nodes
         }
-        done, late = wait(futures.values(), timeout_s)
-        for future in late:
-            future.cancel()
+        done, _ = wait(futures.values(), timeout_s)
         return {
             name: future.result()
             for name, future in futures.items()
@@ -98,11 +92,11 @@ class InProcessOverlay:
 
     def ask_one(self, identify: Identify, server_id: ServerId, request: NodeRequest) -> Any:
         """Ask one server and wait for it."""
-        future = self._pool.submit(self._servers[server_id].ask, identify(), request)
+        reader = identify()
+        future = in_own_thread(lambda: self._servers[server_id].ask(reader, request), "search-node")
         try:
             return future.result(self._timeout_s)
         except TimeoutError:
-            future.cancel()
             raise NotFound(
                 "no answer in time", where=server_id, remedy="ask again, or go on without it"
             ) from None

@@ -194,8 +194,7 @@ class Node:
         )
 
     def close(self) -> None:
-        """Let go of threads and connections."""
-        self._own.close()
+        """Let go of connections."""
         for link in self._links:
             if link is not None:
                 link.close()
