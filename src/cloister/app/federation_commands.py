@@ -76,9 +76,7 @@ def init(
 
     privacy = None
     if epsilon is not None:
-        privacy = SitePrivacy(
-            epsilon=epsilon, delta=delta, n_rounds=rounds, n_users=users, most_users=users
-        )
+        privacy = SitePrivacy(epsilon=epsilon, delta=delta, n_rounds=rounds, n_users=users)
     return make_federation(
         folder,
         [one.strip() for one in nodes.split(",") if one.strip()],

@@ -39,7 +39,7 @@ from cloister.privacy.releases.tree import TreeRelease
 from cloister.services.federation_folder import FederationFolder, FederationPlan
 from services.processes import NODES, clicked_agreement, own_host
 
-PRIVACY = SitePrivacy(epsilon=8.0, delta=1e-4, n_rounds=40, n_users=50, most_users=20)
+PRIVACY = SitePrivacy(epsilon=8.0, delta=1e-4, n_rounds=40, n_users=50)
 ROUND = GaussianRelease(level=Level.USER, sigma=5.0, sensitivity=1.0, note="users stay hidden")
 WORDS = LaplaceRelease(level=Level.DOCUMENT, scale=2.0, sensitivity=1.0)
 ALL_KINDS: tuple[Release, ...] = (

@@ -59,7 +59,7 @@ def secure(**fields: Any) -> FederationAgreement:
 
 def private(**fields: Any) -> FederationAgreement:
     """Return an agreement with noise, and with a coin for each user and round."""
-    usual = {"epsilon": 5.0, "delta": 1e-3, "n_rounds": 3, "n_users": N_USERS, "most_users": 6}
+    usual = {"epsilon": 5.0, "delta": 1e-3, "n_rounds": 3, "n_users": N_USERS}
     return secure(privacy=SitePrivacy(**(usual | fields)))
 
 

@@ -36,9 +36,7 @@ def agreed(**fields: Any) -> FederationAgreement:
 
 
 def private(**fields: Any) -> FederationAgreement:
-    privacy = SitePrivacy(
-        epsilon=4.0, delta=1e-6, n_rounds=5, n_users=30, most_users=20, clip_norm=0.01
-    )
+    privacy = SitePrivacy(epsilon=4.0, delta=1e-6, n_rounds=5, n_users=30, clip_norm=0.01)
     return agreed(secure_aggregation=True, min_sites=2, privacy=privacy, **fields)
 
 
@@ -131,27 +129,6 @@ def test_pages_taken_before_a_backup_was_restored_are_not_learnt_from_again(
     trainer.train(MODEL, round=3, last_counted=2)
     assert trainer.train(MODEL, round=9, last_counted=8).n_interactions == 0
     assert log.state().n_pages == 0
-
-
-def test_users_are_counted_as_the_next_round_would_find_them(database: Database) -> None:
-    clock = Clock()
-    log = made_log(database, clock, settle_s=10)
-    carol, dave = AgentId("clinic-a:carol"), AgentId("clinic-a:dave")
-    fill(log, ANN, ANN, BOB)
-    clock.now += 10
-    trainer = ClickTrainer(log, agreed(), max_pages=1)
-    assert trainer.n_ready(last_counted=-1) == 2
-    trainer.train(MODEL, round=0)
-    fill(log, carol)
-    log.show(made_page(dave, trial="t1", teams=(0, 1, 0, 1)))
-    log.show(made_page(dave, n_features=7))
-    assert trainer.n_ready(last_counted=-1) == 2  # the round failed: all its pages are free again
-    assert trainer.n_ready(last_counted=0) == 1  # it counted: a second page of Ann's is left
-    clock.now += 10
-    assert trainer.n_ready(last_counted=0) == 2
-    for last_counted, n_users in ((-1, 3), (0, 2)):
-        assert trainer.n_ready(last_counted=last_counted) == n_users
-    assert len(trainer.train(MODEL, round=1, last_counted=0).updates) == 2
 
 
 class Coordinator:

@@ -249,5 +249,5 @@ def _rules(agreed: FederationAgreement) -> list[tuple[str, str]]:
                     "Words that nodes publish, and votes in trials, cost beside it: see the "
                     "ledger"),
         ("Clipping", f"an update of a user has length {privacy.clip_norm:g} at most; "
-                     f"{privacy.n_users} users, {privacy.most_users} at one node at most"),
+                     f"{privacy.n_users} users at all nodes together"),
     ]  # fmt: skip

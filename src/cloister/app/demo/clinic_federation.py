@@ -44,7 +44,6 @@ PRIVACY: Final = SitePrivacy(
     n_rounds=24,
     clip_norm=0.5,
     n_users=len(NODES) * (STAFF + RESEARCHERS + PATIENTS),
-    most_users=STAFF + RESEARCHERS + PATIENTS,
     server_rate=6.0,
 )
 LIMIT: Final = Limit(epsilon=16.0, delta=PRIVACY.delta)  # of a clinic: rounds, words and votes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -53,11 +53,10 @@ class SitePrivacy(Settings):
     clip_norm
         The longest update of a user. It must not be chosen by looking at users' data.
     n_users
-        Users of all sites together: public, as sums are divided by how many are expected.
-    most_users
-        Users of one site at most. A site must not have more accounts: one where more users have
-        something to learn from refuses each round (its fault tells the coordinator that there are
-        more), since leaving some out by who else is there would double what one user can change.
+        Users of all sites together at most: public, as sums are divided by how many are expected,
+        and a sum longer than so many users and the noise can make is discarded. With more users
+        privacy holds all the same, and nobody is refused or left out; only the noisy sum, which
+        everybody may know, decides whether it is discarded.
     server_rate
         What the mean update is multiplied by.
     """
@@ -67,8 +66,14 @@ class SitePrivacy(Settings):
     n_rounds: int = Field(ge=1)
     clip_norm: float = Field(default=0.3, gt=0)
     n_users: int = Field(ge=1)
-    most_users: int = Field(ge=1)
     server_rate: float = Field(default=1.0, gt=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_limit_of_a_site(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "most_users" in given:
+            raise ValueError("sites have no limit of users any more: delete most_users")
+        return given
 
     @model_validator(mode="after")
     def _delta_protects(self) -> Self:
@@ -117,7 +122,7 @@ class FederationAgreement(Settings):
     >>> agreed = FederationAgreement(
     ...     name="pilot", ranker=RankerSettings(n_features=5), min_sites=3,
     ...     secure_aggregation=True,
-    ...     privacy=SitePrivacy(epsilon=4.0, delta=1e-6, n_rounds=10, n_users=300, most_users=200))
+    ...     privacy=SitePrivacy(epsilon=4.0, delta=1e-6, n_rounds=10, n_users=300))
     >>> agreed.release().sensitivity == 0.3 * 2**agreed.protection.scale_bits
     True
     """
@@ -183,7 +188,6 @@ class FederationAgreement(Settings):
             min_survivors=self.min_sites,
             n_colluders=self.n_colluders,
             n_values=self.n_parameters,
-            most_users=privacy.most_users,
         )
 
     def longest_sum(self, n_sites: int) -> float:

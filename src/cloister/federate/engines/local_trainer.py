@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ from cloister.federate.local_training import train_clients
 from cloister.federate.participation import draw_poisson
 from cloister.federate.population import Population
 
-__all__ = ["CountsUsers", "LocalTrainer", "PopulationTrainer", "SiteLesson"]
+__all__ = ["LocalTrainer", "PopulationTrainer", "SiteLesson"]
 
 
 class SiteLesson(NamedTuple):
@@ -52,14 +52,6 @@ class LocalTrainer(Protocol):
         may have been seen. ``last_counted`` is the last round in which the site's update counted,
         -1 for none: what was learnt from in any other round may be learnt from again.
         """
-
-
-@runtime_checkable
-class CountsUsers(Protocol):
-    """A trainer that can tell before a round how many users it would be of."""
-
-    def n_ready(self, *, last_counted: int) -> int:
-        """Return how many different users have something to learn from, coins aside."""
 
 
 class PopulationTrainer:

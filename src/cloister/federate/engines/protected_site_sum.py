@@ -8,33 +8,34 @@ over all sites carries; alone it hides little.
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from cloister.core.errors import DataError
-from cloister.federate.protected_update import WIDEST_SHARE, UpdateProtection
+from cloister.federate.protected_update import UpdateProtection
 from cloister.privacy.clipping import clipped
 from cloister.privacy.mechanisms.noise_source import NoiseSource
 from cloister.privacy.secure_aggregation.fixed_point import FixedPoint
 
 __all__ = ["SiteSumProtection"]
 
+MOST_SITES: Final = 100_000  # of one sum
+# The largest value of one site, in steps, of which a clipped update has at most 2^21. That is room
+# for 44 million users at each of the most sites: far beyond any site, so that no number of users
+# makes a site refuse, and nobody learns how many there are.
+ROOM: Final = (2**63 - 1) // MOST_SITES
+
 
 class SiteSumProtection(UpdateProtection):
     """What the sites of one sum agree on; survivors and colluders are sites here.
-
-    Parameters
-    ----------
-    most_users
-        Users of one site that a sum may hold at most.
 
     Examples
     --------
     >>> from cloister.privacy.mechanisms.simulated_noise import SimulatedNoise
     >>> agreed = SiteSumProtection(
-    ...     clip_norm=0.5, sigma=0.02, min_survivors=2, n_values=2, most_users=10)
+    ...     clip_norm=0.5, sigma=0.02, min_survivors=2, n_values=2)
     >>> source = SimulatedNoise(np.random.default_rng(1))
     >>> users = np.array([[3.0, 4.0], [0.3, 0.0]], np.float32)
     >>> sums = [agreed.protected_sum(users, source) for _ in range(2)]
@@ -42,13 +43,10 @@ class SiteSumProtection(UpdateProtection):
     array([1.2, 0.8])
     """
 
-    most_users: int = Field(ge=1)
-
     @property
     def fixed_point(self) -> FixedPoint:
         """The range of what one site sends, in whole steps."""
-        largest = self.most_users * math.ldexp(self.clip_norm, self.scale_bits)
-        return FixedPoint(bound=largest + WIDEST_SHARE * self.shares.share_sigma, scale_bits=0)
+        return FixedPoint(bound=float(ROOM), scale_bits=0)
 
     def longest_sum(self, n_users: int, n_sites: int, *, chance: float) -> float:
         """Return a length that the honest sum of these users and sites exceeds with this chance.
@@ -62,7 +60,7 @@ class SiteSumProtection(UpdateProtection):
         Examples
         --------
         >>> agreed = SiteSumProtection(
-        ...     clip_norm=0.5, sigma=0.02, min_survivors=4, n_values=2, most_users=10)
+        ...     clip_norm=0.5, sigma=0.02, min_survivors=4, n_values=2)
         >>> [round(agreed.longest_sum(10, n, chance=1e-9), 3) for n in (4, 16)]
         [5.15, 5.3]
         """
@@ -74,12 +72,6 @@ class SiteSumProtection(UpdateProtection):
         """Return what one site hands to secure aggregation, from a row a user."""
         if updates.ndim != 2 or updates.shape[1] != self.n_values:
             raise DataError(f"updates are users x {self.n_values} numbers", where="updates")
-        if len(updates) > self.most_users:
-            raise DataError(
-                f"{len(updates)} users take part, and {self.most_users} were agreed on",
-                where="updates",
-                remedy="let fewer users take part, or agree on more",
-            )
         total = self.shares.draw_share(self.n_values, source)
         for update in updates:
             short = clipped(update, self.clip_norm).astype(np.float64)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cloister.core.errors import CloisterError, Conflict, DataError, SettingsError
 from cloister.federate.engines.agreement import FederationAgreement
-from cloister.federate.engines.local_trainer import CountsUsers, LocalTrainer, SiteLesson
+from cloister.federate.engines.local_trainer import LocalTrainer, SiteLesson
 from cloister.federate.engines.round_messages import RoundAnnouncement, SiteUpdate
 from cloister.federate.engines.site_call import (
     NO_CALL,
@@ -27,6 +27,7 @@ from cloister.federate.engines.site_call import (
     call_id_of,
 )
 from cloister.federate.engines.site_memory import SiteAnswer, SiteMemory
+from cloister.privacy.clipping import clipped
 from cloister.privacy.identity import Directory, SigningIdentity
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.mechanisms.noise_source import NoiseSource
@@ -165,7 +166,6 @@ class Site:
         """
         told = self._announced(call, secure=True)
         self._memory.check_release(told, self._agreement.release())
-        self._check_users(told)
         keys = self._required_keys()
         session = self._agreement.session(told.session_id, told.members)
         self._open = None
@@ -217,12 +217,17 @@ class Site:
         return protection.protected_sum(lesson.updates, source)
 
     def _lesson(self, told: RoundAnnouncement) -> SiteLesson:
-        return self._trainer.train(
+        """Train; without privacy, shorten the mean update to what was agreed on."""
+        lesson = self._trainer.train(
             told.model,
             round=told.round_number,
             attempt=told.attempt,
             last_counted=told.last_counted,
         )
+        if self._agreement.privacy is not None or not lesson.n_interactions:
+            return lesson
+        most = self._agreement.largest_update * lesson.n_interactions
+        return lesson._replace(weighted=clipped(lesson.weighted, most))
 
     def _announced(self, call: SiteCall, *, secure: bool) -> RoundAnnouncement:
         """Read an announcement, and check it against what was agreed on."""
@@ -243,23 +248,6 @@ class Site:
             raise DataError("more rounds than were agreed on", where=self.site_id)
         self._memory.check_new(told)
         return told
-
-    def _check_users(self, told: RoundAnnouncement) -> None:
-        """Refuse to begin with more users than were agreed on, where the trainer can count them.
-
-        The coordinator gets to know that there are more. None is left out instead: who is left out
-        would depend on who else is there, and one user more would change the sum by two.
-        """
-        privacy, trainer = self._agreement.privacy, self._trainer
-        if privacy is None or not isinstance(trainer, CountsUsers):
-            return
-        n_users = trainer.n_ready(last_counted=told.last_counted)
-        if n_users > privacy.most_users:
-            raise DataError(
-                f"{n_users} users have pages, and {privacy.most_users} were agreed on",
-                where=self.site_id,
-                remedy="agree on a new training with more users of one site",
-            )
 
     def _required_keys(self) -> SiteKeys:
         if self._keys is None:

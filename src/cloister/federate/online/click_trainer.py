@@ -20,7 +20,6 @@ from cloister.federate.online.click_log import ClickLog
 from cloister.federate.online.logged_training import LoggedPage, flat_pages, train_users
 from cloister.federate.online.taken_pages import (
     Taking,
-    n_users_ready,
     settle_rounds,
     take_pages,
     users_ready,
@@ -74,13 +73,6 @@ class ClickTrainer:
         updates = train_users(pages, model, agreed.ranker, agreed.training, round=round)
         n_pages = np.array([len(user) for user in users], np.int64)
         return self._lesson(updates, n_pages)
-
-    def n_ready(self, *, last_counted: int) -> int:
-        """Return how many different users have pages that the next round may learn from."""
-        taking = self._taking(last_counted + 1)
-        return self._log.database.run(
-            lambda connection: n_users_ready(connection, taking, last_counted), read_only=True
-        )
 
     def _taking(self, round: int) -> Taking:
         agreed = self._agreement

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from cloister.federate.online.logged_training import LoggedPage
 from cloister.federate.online.page_table import FREE, NO_TRIAL, PAGES, page_of
 
-__all__ = ["Taking", "n_users_ready", "settle_rounds", "take_pages", "users_ready"]
+__all__ = ["Taking", "settle_rounds", "take_pages", "users_ready"]
 
 
 class Taking(NamedTuple):
@@ -59,15 +59,6 @@ def users_ready(connection: sa.Connection, taking: Taking) -> list[str]:
     return sorted(connection.scalars(query))
 
 
-def n_users_ready(connection: sa.Connection, taking: Taking, last_counted: int) -> int:
-    """Return how many users have pages to learn from, once `settle_rounds` is done."""
-    freed = sa.and_(PAGES.c.taken_by == taking.training, PAGES.c.taken_round > last_counted)
-    query = sa.select(sa.func.count(PAGES.c.agent.distinct())).where(
-        _usable(taking), (PAGES.c.taken_by == FREE) | freed
-    )
-    return int(connection.scalar(query) or 0)
-
-
 def take_pages(
     connection: sa.Connection, taking: Taking, users: Collection[str], most: int
 ) -> list[list[LoggedPage]]:
@@ -100,11 +91,8 @@ def _taken(connection: sa.Connection, taking: Taking) -> list[list[LoggedPage]]:
 
 
 def _ready(taking: Taking) -> sa.ColumnElement[bool]:
-    return sa.and_(PAGES.c.taken_by == FREE, _usable(taking))
-
-
-def _usable(taking: Taking) -> sa.ColumnElement[bool]:
     return sa.and_(
+        PAGES.c.taken_by == FREE,
         PAGES.c.trial == NO_TRIAL,
         PAGES.c.n_features == taking.n_features,
         PAGES.c.shown_at <= taking.settled_before,
