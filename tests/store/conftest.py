@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,10 @@ _number = itertools.count()
 
 
 class Server:
-    """A throw-away PostgreSQL cluster."""
+    """A throw-away PostgreSQL cluster; with ``more`` settings where they are given."""
 
-    def __init__(self, programs: Path, folder: Path) -> None:
+    def __init__(self, programs: Path, folder: Path, more: str = "listen_addresses=''") -> None:
+        self.more = more
         self.programs = programs
         self.folder = folder
         self.data = folder / "data"
@@ -38,12 +40,13 @@ class Server:
 
     def start(self) -> None:
         if self.account:
-            os.chown(self.folder, self.account.pw_uid, self.account.pw_gid)
+            for path in (self.folder, *self.folder.iterdir()):
+                os.chown(path, self.account.pw_uid, self.account.pw_gid)
         self._run("initdb", "-U", self.user, "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
         rules = self.data / "pg_hba.conf"  # the first line that fits decides
         rules.write_text(f"local all locked scram-sha-256\n{rules.read_text()}")
         settings = (
-            f"-c listen_addresses='' -c unix_socket_directories='{self.folder}' -c fsync=off "
+            f"-c {self.more} -c unix_socket_directories='{self.folder}' -c fsync=off "
             "-c full_page_writes=off -c max_connections=60 -c shared_buffers=16MB"
         )
         log = str(self.folder / "log")
@@ -105,15 +108,17 @@ def _find_programs() -> Path | None:
     return next((path for path in candidates if (path / "pg_ctl").exists()), None)
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
-    """One server for each test process."""
+@contextmanager
+def running_server(
+    prepare: Callable[[Path], str] = lambda _: "listen_addresses=''",
+) -> Iterator[Server]:
+    """Give a server in a new folder, which ``prepare`` may fill; it returns more settings."""
     pytest.importorskip("psycopg", reason="psycopg is not installed")
     programs = _find_programs()
     if programs is None:
         pytest.skip("PostgreSQL is not installed: no initdb in /usr/lib/postgresql or on PATH")
     folder = Path(tempfile.mkdtemp(prefix="cloister-pg-", dir="/tmp"))
-    server = Server(programs, folder)
+    server = Server(programs, folder, prepare(folder))
     try:
         server.start()
         try:
@@ -122,6 +127,13 @@ def server() -> Iterator[Server]:
             server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """One server for each test process."""
+    with running_server() as server:
+        yield server
 
 
 @pytest.fixture(params=_BACKENDS)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ipaddress
+from collections.abc import Mapping
+from itertools import zip_longest
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from cloister.core.errors import StoreError
 
-__all__ = ["Address", "parse_address"]
+__all__ = ["Address", "check_transport", "parse_address"]
 
 _POSTGRESQL: Final = ("postgres", "postgresql", "postgresql+psycopg")
 _SECRET_OPTIONS: Final = ("password", "sslpassword")
@@ -49,6 +52,65 @@ def parse_address(address: str | Path) -> Address:
     if scheme in _POSTGRESQL:
         return _postgresql(f"postgresql+psycopg://{rest}")
     raise StoreError("this kind of database is not known", where=f"{scheme}://", remedy=_FORMS)
+
+
+def check_transport(address: Address, given: Mapping[str, Any], usual: Mapping[str, str]) -> bool:
+    """Say whether a connection to PostgreSQL stays on this machine; refuse one that is not safe.
+
+    Within this machine means a Unix socket, ``localhost`` or a loopback address, for every host
+    that may be tried. Any other host name counts as elsewhere, whatever it means today.
+
+    Parameters
+    ----------
+    given
+        What libpq gets from us, by its own names of parameters.
+    usual
+        What libpq takes where nothing is given: from the environment, and its own defaults.
+
+    Raises
+    ------
+    StoreError
+        The server is elsewhere and ``sslmode`` is not ``verify-full``.
+
+    Examples
+    --------
+    >>> check_transport(parse_address("postgresql:///cloister"), {}, {})
+    True
+    >>> check_transport(  # doctest: +ELLIPSIS
+    ...     parse_address("postgresql://db/c"), {"host": "db", "sslmode": "require"}, {}
+    ... )
+    Traceback (most recent call last):
+    ...
+    cloister.core.errors.StoreError: postgresql://db/c: the server is on another machine, ...
+    """
+    of_service = given.get("service") or usual.get("service")  # a file that is not read here
+    if not of_service and all(map(_is_local, _reached(dict(usual) | dict(given)))):
+        return True
+    mode = given.get("sslmode") or (None if of_service else usual.get("sslmode"))
+    if mode != "verify-full":
+        raise StoreError(
+            "the server is on another machine, and the address does not ask for a verified "
+            "connection",
+            where=address.shown,
+            remedy="add to the address: ?sslmode=verify-full&sslrootcert=FILE, with the "
+            "certificate of the authority that signed the server's",
+        )
+    return False
+
+
+def _reached(options: Mapping[str, Any]) -> list[str]:
+    """Return where libpq connects to: an address decides, and the host where there is none."""
+    hosts, addresses = (str(options.get(name) or "").split(",") for name in ("host", "hostaddr"))
+    return [given or host for host, given in zip_longest(hosts, addresses, fillvalue="")]
+
+
+def _is_local(host: str) -> bool:
+    if not host or host.startswith(("/", "@")) or host == "localhost":  # "": a Unix socket
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _sqlite(path: str) -> Address:

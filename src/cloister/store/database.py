@@ -20,7 +20,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 
 from cloister.core.closing import Closing
 from cloister.core.errors import MissingDependency, StoreError
-from cloister.store.addresses import Address, parse_address
+from cloister.store.addresses import Address, check_transport, parse_address
 from cloister.store.contention import N_ATTEMPTS, patiently
 from cloister.store.driver_errors import translated
 
@@ -72,7 +72,8 @@ class Database(Closing):
         ----------
         address
             A file path or ``sqlite:///PATH`` for SQLite, which makes the file where it is missing;
-            ``postgresql://USER:PASSWORD@HOST/DATABASE`` for PostgreSQL.
+            ``postgresql://USER:PASSWORD@HOST/DATABASE`` for PostgreSQL. A server on another
+            machine must prove its name: ``?sslmode=verify-full&sslrootcert=FILE``.
         busy_timeout_s
             How long a statement waits for a lock before it raises `Busy`.
         """
@@ -240,6 +241,8 @@ def _postgresql_engine(address: Address, busy_timeout_s: float) -> Engine:
     }
     connect_args = {name: wanted[name] for name in wanted if name not in address.url.query}
     try:
+        if not check_transport(address, *_connection_options(address)):
+            connect_args["gssencmode"] = "disable"  # libpq would prefer it to verified TLS
         engine = create_engine(
             address.url,
             hide_parameters=True,
@@ -255,6 +258,17 @@ def _postgresql_engine(address: Address, busy_timeout_s: float) -> Engine:
         ) from None
     event.listen(engine, "connect", partial(_set_up_postgresql, busy_timeout_s))
     return engine
+
+
+def _connection_options(address: Address) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return what the address gives libpq, and what libpq takes from elsewhere."""
+    from psycopg import pq
+
+    _, given = address.url.get_dialect()().create_connect_args(address.url)
+    usual = {
+        one.keyword.decode(): one.val.decode() for one in pq.Conninfo.get_defaults() if one.val
+    }
+    return {name: value for name, value in given.items() if value}, usual
 
 
 def _set_up_postgresql(busy_timeout_s: float, connection: Any, _record: object) -> None:
