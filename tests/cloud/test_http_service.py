@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -414,6 +414,73 @@ def test_of_two_uploads_at_once_one_stays_whole(service: Service, tmp_path: Path
     assert not list((service.folder / ".incoming").iterdir())
 
 
+IMPATIENT = """
+import json, sys
+from cloister.cloud.http_routes import CloudServiceLimits
+from cloister.cloud.http_service import serve
+serve(*sys.argv[1:], port=0, limits=CloudServiceLimits(head_s=1.0, max_requests=1),
+      listening=lambda address: print(json.dumps({"address": address}), flush=True))
+"""
+
+
+@contextmanager
+def connections(address: str, n: int, sent: bytes) -> Iterator[list[socket.socket]]:
+    """Hold connections open that send no whole request."""
+    parts = urlsplit(address)
+    held = [socket.create_connection((parts.hostname, parts.port)) for _ in range(n)]
+    try:
+        for one in held:
+            one.sendall(sent)
+        yield held
+    finally:
+        for one in held:
+            one.close()
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /health HTTP/1.1\r\nhost: a\r\n"])
+def test_idle_connections_keep_nobody_out(sent: bytes, service: Service) -> None:
+    with connections(service.address, 200, sent):
+        for _ in range(3):  # each with a connection of its own
+            began = time.monotonic()
+            assert httpx.get(f"{service.address}/health", timeout=10).status_code == 200
+            assert time.monotonic() - began < 5
+        with service.transport() as transport, pytest.raises(NotFound):
+            transport.describe("0" * 32)
+
+
+def test_idle_connections_are_cut_and_one_request_at_a_time_is_counted(tmp_path: Path) -> None:
+    write_private_file(tmp_path / "token", TOKEN.encode())
+    command = [sys.executable, "-c", IMPATIENT, str(tmp_path / "indexes"), str(tmp_path / "token")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            address = json.loads(process.stdout.readline())["address"]
+            with connections(address, 5, b"") as silent, connections(address, 5, b"GET ") as slow:
+                for one in (*silent, *slow):
+                    one.settimeout(15)
+                assert [one.recv(100) for one in silent] == [b""] * 5
+                assert all(one.recv(100).startswith(b"HTTP/1.1 408 ") for one in slow)
+            path = f"/indexes/{'0' * 32}"
+            head = f"PUT {path} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {TOKEN}\r\n"
+            with connections(address, 1, f"{head}content-length: 9\r\n\r\n".encode()):
+                time.sleep(0.5)
+                answer = httpx.get(address + path, headers=AUTHORISED)
+                assert (answer.status_code, answer.json()["remedy"]) == (503, "try again later")
+                assert httpx.get(address + path).status_code == 401
+                assert httpx.get(f"{address}/health").status_code == 200
+            wait_until(lambda: httpx.get(address + path, headers=AUTHORISED).status_code == 404)
+        finally:
+            process.terminate()
+            assert process.wait(20) == 0
+
+
+def wait_until(holds: Callable[[], bool], timeout_s: float = 10.0) -> None:
+    until = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
 def certificate(folder: Path) -> tuple[Path, Path]:
     """Make a certificate of this machine."""
     key = ec.generate_private_key(ec.SECP256R1())
@@ -431,7 +498,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
     form = serialization.PrivateFormat.PKCS8
     (folder / "certificate").write_bytes(made.public_bytes(pem))
     plain = serialization.NoEncryption()
-    (folder / "key").write_bytes(key.private_bytes(pem, form, plain))
+    write_private_file(folder / "key", key.private_bytes(pem, form, plain))
     return folder / "certificate", folder / "key"
 
 
@@ -469,8 +536,9 @@ def test_addresses_and_certificates_that_cannot_be_used_are_plain_errors(tmp_pat
     with pytest.raises(SettingsError, match="PEM"):
         HttpTransport("https://index.example", TOKEN, ca_file=tmp_path / "junk")
     files = tmp_path / "indexes", tmp_path / "token"
-    for name in ("none", "junk"):
-        with pytest.raises(SettingsError, match="cannot be used"):
+    (tmp_path / "junk").chmod(0o600)
+    for name, kind in (("none", NotFound), ("junk", SettingsError)):
+        with pytest.raises(kind):
             serve(*files, port=0, tls_certificate=tmp_path / name, tls_key=tmp_path / name)
     with pytest.raises(SettingsError, match="needs its certificate"):
         serve(*files, port=0, tls_key=tmp_path / "junk")

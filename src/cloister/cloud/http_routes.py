@@ -38,18 +38,13 @@ from cloister.core.errors import (
     SettingsError,
 )
 from cloister.core.settings import Settings
+from cloister.web.limits import ServiceLimits
+from cloister.web.metrics import ServiceMetrics
 
 __all__ = ["CloudServiceLimits", "cloud_service"]
 
 _CHUNK_BYTES: Final = 1 << 20
-_STATUS: Final[tuple[tuple[type[CloisterError], int], ...]] = (
-    (AccessDenied, 401),
-    (NotFound, 404),
-    (DataError, 400),
-    (SettingsError, 400),
-)
 _FAILED: Final = 500
-_TOO_LONG: Final = 413
 _GONE_AWAY: Final = 400  # nobody reads it
 
 
@@ -64,14 +59,38 @@ class CloudServiceLimits(Settings):
         Kept at a time.
     max_request_bytes
         Of a query.
+    max_requests
+        Worked on at a time; more are told to come later.
+    max_connections
+        Open at a time; those that wait make room for new ones.
+    head_s
+        For a request's head, from its first byte or from the beginning of a connection.
     idle_s
-        A client that sends nothing for so long is given up.
+        A client that sends nothing, or reads nothing, for so long is given up.
+    upload_s
+        For a whole body.
     """
 
     max_index_bytes: int = Field(default=16 << 30, ge=1)
     max_indexes: int = Field(default=100, ge=1)
     max_request_bytes: int = Field(default=16 << 20, ge=1)
+    max_requests: int = Field(default=64, ge=1)
+    max_connections: int = Field(default=512, ge=1)
+    head_s: float = Field(default=10.0, gt=0)
     idle_s: float = Field(default=30.0, gt=0)
+    upload_s: float = Field(default=86_400.0, gt=0)
+
+    def of_connections(self, *, one_address: bool) -> ServiceLimits:
+        """Return what holds for connections; a proxy's clients all have one address."""
+        usual = ServiceLimits()
+        most = self.max_connections if one_address else usual.max_connections_of_address
+        return ServiceLimits(
+            head_s=self.head_s,
+            idle_s=self.idle_s,
+            body_s=self.upload_s,
+            max_connections=self.max_connections,
+            max_connections_of_address=min(most, self.max_connections),
+        )
 
 
 class _TooLong(CloisterError):
@@ -80,9 +99,16 @@ class _TooLong(CloisterError):
     usual_remedy = "send less"
 
 
+class _Busy(CloisterError):
+    """More requests are worked on than the server takes."""
+
+    usual_remedy = "try again later"
+
+
 def cloud_service(folder: IndexFolder, token: str, limits: CloudServiceLimits) -> FastAPI:
     """Return the service over a folder of indexes."""
     service = FastAPI(title="Cloister private indexes", openapi_url=None)
+    service.state.metrics = ServiceMetrics()  # of connections; no address shows them
     service.add_exception_handler(CloisterError, _told)
     service.add_exception_handler(HTTPException, _told_status)
     service.add_exception_handler(RequestValidationError, _told_invalid)
@@ -102,6 +128,7 @@ class _Routes:
     def __init__(self, folder: IndexFolder, token: str, limits: CloudServiceLimits) -> None:
         self._folder, self._limits = folder, limits
         self._token = token.encode()
+        self._n_requests = 0
 
     def router(self) -> APIRouter:
         """Return the routes, all behind the token."""
@@ -115,10 +142,18 @@ class _Routes:
         )
         return router
 
-    async def _admit(self, request: Request) -> None:
+    async def _admit(self, request: Request) -> AsyncIterator[None]:
+        """Let in who has the token, while there is room; no body is read before."""
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not hmac.compare_digest(given.encode(), self._token):
             raise AccessDenied("the token is missing or wrong", remedy="send the server's token")
+        if self._n_requests >= self._limits.max_requests:
+            raise _Busy("the server works on as many requests as it takes")
+        self._n_requests += 1
+        try:
+            yield
+        finally:
+            self._n_requests -= 1
 
     async def _put(self, index_id: str, request: Request) -> Response:
         try:
@@ -185,6 +220,16 @@ class _Routes:
             yield chunk
 
 
+_STATUS: Final[tuple[tuple[type[CloisterError], int], ...]] = (
+    (_TooLong, 413),
+    (_Busy, 503),
+    (AccessDenied, 401),
+    (NotFound, 404),
+    (DataError, 400),
+    (SettingsError, 400),
+)
+
+
 def _refusal(status: int, what: str, remedy: str) -> JSONResponse:
     return JSONResponse({"error": what, "remedy": remedy}, status)
 
@@ -193,7 +238,7 @@ async def _told(request: Request, error: Exception) -> Response:
     if not isinstance(error, CloisterError):
         return await _told_nothing(request, error)
     statuses = (status for kind, status in _STATUS if isinstance(error, kind))
-    status = _TOO_LONG if isinstance(error, _TooLong) else next(statuses, _FAILED)
+    status = next(statuses, _FAILED)
     return _refusal(status, error.what, error.remedy)
 
 

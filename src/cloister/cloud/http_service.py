@@ -1,8 +1,9 @@
 """The server of private indexes as a program: ``python -m cloister.cloud.http_service FOLDER``.
 
 It keeps indexes in a folder (`cloister.cloud.index_folder`) and answers at the addresses that
-`cloister.cloud.http_routes` lists. FastAPI and uvicorn come with the extra ``cloud``; torch,
-LightGBM and gensim are not needed.
+`cloister.cloud.http_routes` lists, behind the same door as all services (`cloister.web.serving`):
+clients that are slow or idle are cut, and make room for others. What it needs comes with the extra
+``cloud``; torch, LightGBM and gensim are not needed.
 
 Requests carry keys of boxes, and the token: whoever listens to the line learns what the server
 learns. So an address other than this machine's own needs a certificate, or a proxy that has one.
@@ -17,12 +18,11 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from cloister.core.errors import CloisterError, MissingDependency, SettingsError
 from cloister.privacy.private_file import read_private_file
 from cloister.web.addresses import is_loopback
-from cloister.web.listening import listening_socket
 
 if TYPE_CHECKING:
     from cloister.cloud.http_routes import CloudServiceLimits
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["main", "read_token", "serve"]
 
 LEAST_TOKEN: Final = 16  # characters
-MOST_REQUESTS: Final = 64  # at a time
-SHUTDOWN_S: Final = 5
 
 
 def serve(
@@ -65,9 +63,11 @@ def serve(
     listening
         Told the address as soon as connections are taken.
     """
-    uvicorn = _uvicorn()
+    _require_packages()
     from cloister.cloud.http_routes import CloudServiceLimits, cloud_service
     from cloister.cloud.index_folder import IndexFolder
+    from cloister.web.serving import serve as serve_until_told
+    from cloister.web.tls import ServerTlsFiles
 
     if tls_key and not tls_certificate:
         raise SettingsError("a key needs its certificate", where=str(tls_key))
@@ -80,24 +80,20 @@ def serve(
     limits = limits or CloudServiceLimits()
     kept = IndexFolder(folder, max_indexes=limits.max_indexes)
     service = cloud_service(kept, read_token(token_file), limits)
-    config = uvicorn.Config(
+    tls = None
+    if tls_certificate:
+        tls = ServerTlsFiles(
+            certificate=Path(tls_certificate), key=Path(tls_key or tls_certificate)
+        )
+    serve_until_told(
         service,
-        ssl_certfile=tls_certificate,
-        ssl_keyfile=tls_key,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        limit_concurrency=MOST_REQUESTS,
-        timeout_graceful_shutdown=SHUTDOWN_S,
+        host=host,
+        port=port,
+        tls=tls,
+        behind_proxy=behind_proxy,
+        limits=limits.of_connections(one_address=behind_proxy),
+        listening=listening,
     )
-    _load(config, tls_certificate)
-    with listening_socket(host, port) as listener:
-        if listening is not None:
-            shown = f"[{host}]" if ":" in host else host
-            scheme = "https" if tls_certificate else "http"
-            listening(f"{scheme}://{shown}:{listener.getsockname()[1]}")
-        uvicorn.Server(config).run(sockets=[listener])
 
 
 def read_token(path: str | Path) -> str:
@@ -137,34 +133,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _load(config: Any, certificate: str | Path | None) -> None:
-    """Have uvicorn read the certificate and its key, before anybody is told an address."""
-    try:
-        config.load()
-    except OSError as error:  # of ssl too
-        raise SettingsError(
-            f"the certificate and its key cannot be used ({error.strerror or error})",
-            where=str(certificate),
-            remedy="name two files in PEM that belong together",
-        ) from None
-
-
 def _announce(address: str) -> None:
     sys.stdout.write(json.dumps({"address": address}) + "\n")
     sys.stdout.flush()
 
 
-def _uvicorn() -> Any:
+def _require_packages() -> None:
     try:
         import fastapi  # noqa: F401
-        import uvicorn
+        import prometheus_client  # noqa: F401
+        import uvicorn  # noqa: F401
     except ImportError:
         raise MissingDependency(
             "the server needs FastAPI and uvicorn",
             where="cloud",
             remedy="pip install 'cloister[cloud]'",
         ) from None
-    return uvicorn
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from cloister.web.addresses import client_network
 from cloister.web.connections import Connection
 from cloister.web.logs import log_event
 from cloister.web.rate_limits import TokenBuckets
-from cloister.web.tls import LiveTls
+from cloister.web.tls import LiveTls, ServerTlsFiles
 from cloister.web.watched_protocol import Watch, WatchedProtocol
 
 __all__ = ["Door"]
@@ -45,7 +45,7 @@ class Door:
         self,
         listener: socket.socket,
         watch: Watch,
-        tls: LiveTls | None,
+        tls: LiveTls[ServerTlsFiles] | None,
         make_protocol: Callable[[Connection], WatchedProtocol],
     ) -> None:
         self._listener, self._watch, self._tls = listener, watch, tls

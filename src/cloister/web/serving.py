@@ -32,7 +32,7 @@ from cloister.web.limits import ServiceLimits
 from cloister.web.listening import listening_socket
 from cloister.web.logs import SeldomLog, failure, log_event
 from cloister.web.metrics import ServiceMetrics
-from cloister.web.tls import LiveTls, TlsFiles
+from cloister.web.tls import LiveTls, ServerTlsFiles
 from cloister.web.tls_ends import EndWatch
 from cloister.web.watched_protocol import HEAD_BYTES, Watch, WatchedProtocol
 
@@ -48,7 +48,8 @@ def serve(
     *,
     host: str = "127.0.0.1",
     port: int = 0,
-    tls: TlsFiles | None = None,
+    tls: ServerTlsFiles | None = None,
+    behind_proxy: bool = False,
     limits: ServiceLimits | None = None,
     listening: Callable[[str], None] | None = None,
     stopping: threading.Event | None = None,
@@ -58,11 +59,13 @@ def serve(
     Parameters
     ----------
     service
-        Made by `cloister.web.service.make_service`.
+        Made by `cloister.web.service.make_service`, or with its own ``state.metrics``.
     host, port
         Where to listen; port 0 takes a free one.
     tls
-        Our certificate and the federation's authority; needed beyond this machine.
+        Our certificate and, in a federation, its authority; needed beyond this machine.
+    behind_proxy
+        A proxy on the way does TLS: listen beyond this machine without a certificate.
     limits
         On connections and slow clients.
     listening
@@ -70,7 +73,7 @@ def serve(
     stopping
         Ends the serving when it is set: for a service in a thread, which signals do not reach.
     """
-    if tls is None and not is_loopback(host):
+    if tls is None and not (behind_proxy or is_loopback(host)):
         raise SettingsError(
             "beyond this machine TLS is needed", where=host, remedy="give certificates"
         )
@@ -90,7 +93,7 @@ class _Server(uvicorn.Server):
         self,
         service: FastAPI,
         listener: socket.socket,
-        tls: LiveTls | None,
+        tls: LiveTls[ServerTlsFiles] | None,
         limits: ServiceLimits,
         stopping: threading.Event | None,
     ) -> None:

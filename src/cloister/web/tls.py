@@ -12,19 +12,47 @@ import os
 import ssl
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Generic, NoReturn, TypeVar
 
 from cloister.core.errors import AccessDenied, NotFound, SettingsError
 from cloister.core.settings import Settings
-from cloister.web.tls_ends import tls_ends
+from cloister.web.tls_ends import TlsEnds, tls_ends
 
-__all__ = ["LiveTls", "TlsFiles", "client_context", "server_context", "user_context"]
+__all__ = [
+    "LiveTls",
+    "ServerTlsFiles",
+    "TlsFiles",
+    "client_context",
+    "server_context",
+    "user_context",
+]
 
 _OTHERS = 0o007  # everybody beside the owner and the group
 
 
-class TlsFiles(Settings):
-    """Files in PEM.
+class ServerTlsFiles(Settings):
+    """Files in PEM of a server whose clients have no certificates.
+
+    Parameters
+    ----------
+    certificate, key
+        Our own; the key without a password, and not for everybody to read.
+    """
+
+    certificate: Path
+    key: Path
+
+    def state(self) -> tuple[tuple[int, int, int], ...]:
+        """Return what changes when one of the files does."""
+        return tuple(_state(path) for path in self.paths())
+
+    def paths(self) -> tuple[Path, ...]:
+        """Return the files."""
+        return (self.certificate, self.key)
+
+
+class TlsFiles(ServerTlsFiles):
+    """Files in PEM of a service of a federation.
 
     Parameters
     ----------
@@ -36,22 +64,19 @@ class TlsFiles(Settings):
         The authority's list of revoked certificates.
     """
 
-    certificate: Path
-    key: Path
     authority: Path
     revoked: Path | None = None
-
-    def state(self) -> tuple[tuple[int, int, int], ...]:
-        """Return what changes when one of the files does."""
-        return tuple(_state(path) for path in self.paths())
 
     def paths(self) -> tuple[Path, ...]:
         """Return the files."""
         optional = () if self.revoked is None else (self.revoked,)
-        return (self.certificate, self.key, self.authority, *optional)
+        return (*super().paths(), self.authority, *optional)
 
 
-class LiveTls:
+F = TypeVar("F", bound=ServerTlsFiles)
+
+
+class LiveTls(Generic[F]):
     """A context for new connections that follows its files, and when these end (``ends``).
 
     Contexts are made anew, not changed: a list of revoked certificates cannot be taken out of one.
@@ -64,13 +89,11 @@ class LiveTls:
         `server_context` or `client_context`.
     """
 
-    def __init__(
-        self, files: TlsFiles, make: Callable[[TlsFiles], ssl.SSLContext] | None = None
-    ) -> None:
+    def __init__(self, files: F, make: Callable[[F], ssl.SSLContext] | None = None) -> None:
         self._files, self._make = files, make or server_context
         self._state = files.state()
         self.context = self._make(files)
-        self.ends = tls_ends(files.certificate, files.revoked)
+        self.ends = _ends(files)
 
     def refresh(self) -> bool:
         """Read the files if they changed; return whether the context is new.
@@ -85,15 +108,16 @@ class LiveTls:
             return False
         self._state = state
         context = self._make(self._files)
-        self.ends = tls_ends(self._files.certificate, self._files.revoked)
+        self.ends = _ends(self._files)
         self.context = context
         return True
 
 
-def server_context(files: TlsFiles) -> ssl.SSLContext:
+def server_context(files: ServerTlsFiles) -> ssl.SSLContext:
     """Return a context for servers: clients come without a certificate or with a right one."""
     context = _context(ssl.PROTOCOL_TLS_SERVER, files)
-    context.verify_mode = ssl.CERT_OPTIONAL
+    if isinstance(files, TlsFiles):
+        context.verify_mode = ssl.CERT_OPTIONAL
     context.num_tickets = 0
     return context
 
@@ -115,12 +139,14 @@ def user_context(authority: Path, revoked: Path | None = None) -> ssl.SSLContext
     return context
 
 
-def _context(protocol: int, files: TlsFiles) -> ssl.SSLContext:
+def _context(protocol: int, files: ServerTlsFiles) -> ssl.SSLContext:
     for path in files.paths():
         _check(path, secret=path == files.key)
     context = ssl.SSLContext(protocol)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
     try:
-        _believe(context, files.authority, files.revoked)
+        if isinstance(files, TlsFiles):
+            _believe(context, files.authority, files.revoked)
         context.load_cert_chain(files.certificate, files.key, password=_no_password)
     except (OSError, ValueError) as error:  # of ssl too
         what = "the certificate, its key or its authority"
@@ -135,6 +161,10 @@ def _believe(context: ssl.SSLContext, authority: Path, revoked: Path | None) -> 
     if revoked is not None:
         context.load_verify_locations(cafile=revoked)
         context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+
+
+def _ends(files: ServerTlsFiles) -> TlsEnds:
+    return tls_ends(files.certificate, files.revoked if isinstance(files, TlsFiles) else None)
 
 
 def _unusable(what: str, path: Path, error: Exception) -> SettingsError:
