@@ -268,9 +268,24 @@ def test_a_solid_pod_that_cannot_be_indexed_is_not_added(
 ):
     file = tmp_path / "credentials.json"
     secret = '"client_id": "i", "client_secret": "hidden", "web_id": "http://localhost:1/a#me"'
+    file.touch(mode=0o600)
     file.write_text(f'{{"issuer": {issuer}, {secret}}}')
     outcome = call("pods", "add", address, "--credentials", str(file))
     assert outcome.code == 1
     assert word in outcome.err
     assert "hidden" not in outcome.err
     assert len(call("pods", "list", "--json").json["pods"]) == 2
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o644])
+def test_credentials_that_others_may_read_or_write_are_not_used(
+    call: Run, tmp_path: Path, mode: int
+):
+    file = tmp_path / "credentials.json"
+    file.write_text("{}")
+    file.chmod(mode)
+    outcome = call("pods", "add", "http://localhost:1/ann/", "--credentials", str(file))
+    assert outcome.code == 1
+    assert "others may read or write" in outcome.err
+    assert f"chmod 600 {file}" in outcome.err

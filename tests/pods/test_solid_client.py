@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
@@ -254,3 +257,66 @@ def test_nobody_sends_no_token() -> None:
     with SolidClient(transport=httpx.MockTransport(pod)) as nobody:
         assert nobody.get(POD + "a.txt").content == b"leaflet"
         assert nobody.web_id == ""
+
+
+@contextmanager
+def listening(answer: Callable[[str], tuple[int, dict[str, str], bytes]]) -> Iterator[list[str]]:
+    """A real server on this machine; gives its address, and then all that it was asked."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(f"{self.command} {self.path}")
+            status, headers, content = answer(self.path)
+            self.send_response(status)
+            for name, value in (headers | {"content-length": str(len(content))}).items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_POST = do_GET  # noqa: N815
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("localhost", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        asked = [f"http://localhost:{server.server_address[1]}"]
+        thread.start()
+        try:
+            yield asked
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("how", ["names another port", "redirects discovery", "redirects login"])
+def test_a_hostile_issuer_reaches_no_other_service(how: str) -> None:
+    with listening(lambda _: (200, {}, b"{}")) as inside:
+
+        def hostile(path: str) -> tuple[int, dict[str, str], bytes]:
+            if how == "redirects discovery" or (how == "redirects login" and path == "/token"):
+                return 307, {"location": f"{inside[0]}/secret"}, b""
+            own = f"{outside[0]}/token"
+            named = f"{inside[0]}/admin" if how == "names another port" else own
+            return 200, {}, json.dumps({"token_endpoint": named}).encode()
+
+        with listening(hostile) as outside:
+            credentials = SolidCredentials(outside[0] + "/", "id", "secret", WEB_ID)
+            with SolidClient(credentials) as client, pytest.raises(CloisterError) as caught:
+                client.get(f"{outside[0]}/ann/a.txt")
+            assert len(outside) > 1
+        assert inside[1:] == []
+    if how == "names another port":
+        assert "names another server for its tokens" in str(caught.value)
+        assert f'"token_endpoint": "{inside[0]}/admin"' in caught.value.remedy
+
+
+def test_an_endpoint_elsewhere_is_used_where_the_credentials_name_it() -> None:
+    provider = Provider()
+    named = SolidCredentials(
+        "https://login.example/", "the id", "the:secret", WEB_ID, ISSUER + "token"
+    )
+    with SolidClient(named, transport=httpx.MockTransport(provider)) as client:
+        assert client.get(POD + "a.txt").content == b"cough"
+    with pytest.raises(SettingsError):
+        SolidClient(named._replace(token_endpoint="http://10.0.0.1/token"))

@@ -31,6 +31,7 @@ def credentials_of(person: Person, folder: Path) -> Path:
     file = folder / f"{person.web_id.split('/')[3]}.json"
     given = person.client.credentials
     assert given is not None
+    file.touch(mode=0o600)
     file.write_text(json.dumps(given._asdict()))
     return file
 

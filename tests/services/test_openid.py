@@ -184,6 +184,56 @@ def test_a_token_within_the_bounds_is_accepted(changes: dict[str, Any], scene: S
     assert scene.agent(scene.maker.token(**changes)) == "clinic-a:ann"
 
 
+ID_TOKENS = {
+    "the usual kind": {},
+    "with a nonce": {"nonce": "n"},
+    "of Keycloak": {"typ": "ID", "azp": AUDIENCE},
+    "of Cognito": {"token_use": "id"},
+    "with a scope and a hash": {"scope": "openid", "at_hash": "h"},
+    "with a scope and a code's hash": {"scope": "openid", "c_hash": "h"},
+    "with a scope and a nonce": {"scope": "openid", "nonce": "n"},
+    "with a scope, of Keycloak": {"scope": "openid", "typ": "ID"},
+    "with a scope, of Cognito": {"scope": "openid", "token_use": "id"},
+    "a refresh token of Keycloak": {"scope": "openid", "typ": "Refresh"},
+    "a logout token": {"scope": "openid", "events": {"logout": {}}},
+}
+
+
+@pytest.mark.parametrize("typ", ["JWT", None, "jwt", "application/jwt"])
+@pytest.mark.parametrize("claims", ID_TOKENS.values(), ids=ID_TOKENS)
+@pytest.mark.parametrize("untyped", [False, True])
+def test_an_id_token_is_no_access_token_though_it_is_for_the_same_client(
+    untyped: bool,
+    claims: dict[str, Any],
+    typ: str | None,
+    provider: Provider,
+    settings: OpenIdSettings,
+) -> None:
+    scene = _scene(provider, settings.model_copy(update={"untyped_access_tokens": untyped}))
+    assert scene.refuses(scene.maker.token({"typ": typ}, **claims))
+
+
+ACCESS_TOKENS = {
+    "Keycloak": {"typ": "Bearer", "scope": "openid profile", "azp": AUDIENCE, "auth_time": 1},
+    "Cognito": {"token_use": "access", "scope": "openid"},
+    "Okta": {"scp": ["openid"]},
+    "Entra": {"scp": "user_impersonation"},
+}
+
+
+@pytest.mark.parametrize("claims", ACCESS_TOKENS.values(), ids=ACCESS_TOKENS)
+def test_an_access_token_without_a_type_is_taken_where_the_settings_say_so(
+    claims: dict[str, Any], provider: Provider, settings: OpenIdSettings
+) -> None:
+    strict = _scene(provider, settings)
+    assert strict.refuses(strict.maker.token({"typ": "JWT"}, **claims))
+    scene = _scene(provider, settings.model_copy(update={"untyped_access_tokens": True}))
+    assert scene.agent(scene.maker.token({"typ": "JWT"}, **claims)) == "clinic-a:ann"
+    assert scene.agent(scene.maker.token(nonce="allowed")) == "clinic-a:ann"  # at+jwt says it all
+    for kind in ("logout+jwt", "dpop+jwt", "secevent+jwt"):
+        assert scene.refuses(scene.maker.token({"typ": kind}, **claims))
+
+
 def test_an_expired_token_is_refused_where_it_was_accepted_before(scene: Scene) -> None:
     token = scene.maker.token()
     assert scene.agent(token) == "clinic-a:ann"

@@ -9,6 +9,7 @@ Without credentials the client is nobody in particular.
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from base64 import b64encode
@@ -16,7 +17,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 from urllib.parse import quote, urljoin
 
-from cloister.core.errors import AccessDenied, StoreError
+from cloister.core.errors import AccessDenied, SettingsError, StoreError
 from cloister.core.ids import AgentId
 from cloister.pods.acl_turtle import parse_turtle
 from cloister.pods.dpop import DPoPKey
@@ -51,12 +52,17 @@ class SolidCredentials(NamedTuple):
         As the provider gave them.
     web_id
         Whom they stand for.
+    token_endpoint
+        Where the provider gives out tokens. Unless given, the provider says it itself, and may name
+        an address of its own scheme, host and port only: one that lies elsewhere could be a service
+        inside the network of whoever runs this client.
     """
 
     issuer: str
     client_id: str
     client_secret: str
     web_id: AgentId
+    token_endpoint: str = ""
 
     def __repr__(self) -> str:
         return f"SolidCredentials(issuer={self.issuer!r}, web_id={self.web_id!r})"
@@ -87,15 +93,17 @@ class SolidClient:
         timeout_s: float = 30.0,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
+        self._token_endpoint = ""
         if credentials is not None:
             checked_address(credentials.issuer)
+            if credentials.token_endpoint:
+                self._token_endpoint = checked_address(credentials.token_endpoint)
         self.credentials = credentials
         self._http = SolidHttp(timeout_s=timeout_s, transport=transport)
         self._key = DPoPKey()
         self._lock = threading.Lock()
         self._token: _Token | None = None
         self._nonces: dict[str, str] = {}  # by server: what it wants to be told next
-        self._token_endpoint = ""
 
     def __enter__(self) -> Self:
         return self
@@ -260,7 +268,15 @@ class SolidClient:
             url = issuer.rstrip("/") + "/.well-known/openid-configuration"
             response = self._send("GET", url, headers={})
             raise_for(response.status, url)
-            self._token_endpoint = checked_address(str(response.fields(url).get("token_endpoint")))
+            named = checked_address(str(response.fields(url).get("token_endpoint")))
+            if origin(named) != origin(issuer):
+                raise SettingsError(
+                    "the identity provider names another server for its tokens",
+                    where=origin(issuer),
+                    remedy="if that server is right, add it to the credentials file as "
+                    f'"token_endpoint": {json.dumps(named[:200])}',
+                )
+            self._token_endpoint = named
         return self._token_endpoint
 
 

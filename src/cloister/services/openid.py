@@ -83,6 +83,13 @@ class OpenIdSettings(Settings):
         proofs from users yet.
     max_lifetime_s, clock_skew_s
         Tokens for longer are refused; by how much the provider's clock may be ahead.
+    untyped_access_tokens
+        Whether access tokens are taken whose header has ``typ: JWT`` or none, as Keycloak sends
+        them. Unless set, only ``at+jwt`` (RFC 9068) is: an ID token, which the provider gives to
+        every web application for its users, is then never taken for an access token. Where it is
+        set, a token must have a scope (``scope`` or ``scp``), and is refused with ``nonce``,
+        ``at_hash``, ``c_hash``, ``s_hash``, ``events``, or a ``token_use`` or ``typ`` of another
+        kind.
     timeout_s
         For each step of a request to the provider, and for reading an answer.
     refresh_s, max_age_s
@@ -102,6 +109,7 @@ class OpenIdSettings(Settings):
     bound: bool = False
     max_lifetime_s: float = Field(default=5_400.0, gt=0, le=86_400.0)
     clock_skew_s: float = Field(default=30.0, ge=0, le=300.0)
+    untyped_access_tokens: bool = False
     timeout_s: float = Field(default=5.0, gt=0, le=60.0)
     refresh_s: float = Field(default=3_600.0, ge=MIN_REFRESH_S)
     max_age_s: float = Field(default=86_400.0, ge=MIN_REFRESH_S)

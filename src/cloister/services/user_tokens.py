@@ -258,4 +258,5 @@ class UserTokens:
             bound=provider.bound,
             max_lifetime_s=provider.max_lifetime_s,
             clock_skew_s=provider.clock_skew_s,
+            untyped_access_tokens=provider.untyped_access_tokens,
         )

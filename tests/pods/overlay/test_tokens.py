@@ -66,7 +66,7 @@ def _claims(**changes: Any) -> dict[str, Any]:
 
 
 def _token(key: Any = KEY, header: dict[str, Any] | None = None, **changes: Any) -> str:
-    header = header or {"alg": "Ed25519", "kid": "key-1"}
+    header = {"typ": "at+jwt"} | (header or {"alg": "Ed25519", "kid": "key-1"})
     return jwt.encode(header, _claims(**changes), key, algorithms=[header["alg"]])
 
 
@@ -135,6 +135,7 @@ WRONG_TOKENS = {
     "bound to nothing": lambda: _token(cnf={"jkt": ""}),
     "groups are text": lambda: _token(groups="nurses"),
     "a group is a number": lambda: _token(groups=[1]),
+    "an ID token": lambda: _token(header={"alg": "Ed25519", "kid": "key-1", "typ": "JWT"}),
     "many groups": lambda: _token(groups=[f"{ISSUER}{i}" for i in range(300)]),
 }
 

@@ -49,7 +49,10 @@ MAX_TOKEN_CHARACTERS: Final = 8_192
 MAX_GROUPS: Final = 256
 _REMEMBERED: Final = 4_096  # tokens whose signature was checked
 _THUMBPRINT_CHARACTERS: Final = 43  # SHA-256 in base64url
-_ACCESS_TOKEN: Final = ("at+jwt", "application/at+jwt", "jwt", "")  # not a proof, not a logout
+_ACCESS_TOKEN: Final = ("at+jwt", "application/at+jwt")  # RFC 9068: no ID token, proof or logout
+_UNTYPED: Final = ("jwt", "application/jwt", "")
+_OF_OTHER_TOKENS: Final = ("nonce", "at_hash", "c_hash", "s_hash", "events", "htm", "htu")
+_ACCESS_USES: Final = ("access", "bearer", "dpop")  # of token_use (Cognito) and typ (Keycloak)
 
 
 def refused() -> AccessDenied:
@@ -87,6 +90,9 @@ class TrustedIssuer(Settings):
         Tokens that are made for longer are refused.
     clock_skew_s
         By how much the issuer's clock may be ahead.
+    untyped_access_tokens
+        Whether tokens are taken whose header does not say that they are access tokens (``typ`` is
+        not ``at+jwt``). Then each must have a scope, and nothing that other kinds of token have.
     """
 
     issuer: str = Field(min_length=1)
@@ -102,6 +108,7 @@ class TrustedIssuer(Settings):
     bound: bool = True
     max_lifetime_s: float = Field(default=3_600.0, gt=0)
     clock_skew_s: float = Field(default=5.0, ge=0)
+    untyped_access_tokens: bool = False
 
     @field_validator("agent_prefixes", "group_prefixes")
     @classmethod
@@ -196,7 +203,9 @@ class TokenVerifier:
             or header.get("alg") not in fitting(key, issuer.algorithms)
         ):
             raise refused()
-        if str(header.get("typ", "")).lower() not in _ACCESS_TOKEN:
+        kind = str(header.get("typ", "")).lower()
+        untyped = issuer.untyped_access_tokens and kind in _UNTYPED
+        if not untyped and kind not in _ACCESS_TOKEN:
             raise refused()
         algorithm = header["alg"]
         try:
@@ -205,7 +214,19 @@ class TokenVerifier:
             )
         except (JoseError, ValueError, TypeError):
             raise refused() from None
+        if untyped and not _looks_like_access(verified.claims):
+            raise refused()
         return _read_claims(issuer, verified.claims)
+
+
+def _looks_like_access(claims: Mapping[str, Any]) -> bool:
+    """Say whether a token without a type of its own has a scope, and nothing of other kinds."""
+    uses = (claims.get(name, "access") for name in ("token_use", "typ"))
+    return (
+        bool(claims.get("scope") or claims.get("scp"))
+        and not any(name in claims for name in _OF_OTHER_TOKENS)
+        and all(str(use).lower() in _ACCESS_USES for use in uses)
+    )
 
 
 def _read_claims(issuer: TrustedIssuer, claims: Mapping[str, Any]) -> VerifiedToken:
