@@ -13,7 +13,14 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey
 
-from cloister.core.errors import AccessDenied, CloisterError, Conflict, SettingsError, StoreError
+from cloister.core.errors import (
+    AccessDenied,
+    CloisterError,
+    Conflict,
+    DataError,
+    SettingsError,
+    StoreError,
+)
 from cloister.core.ids import AgentId
 from cloister.pods import solid_client
 from cloister.pods.document_text import MAX_DOCUMENT_BYTES
@@ -200,7 +207,7 @@ def test_a_dead_server_is_an_error_of_ours() -> None:
 
 def test_an_endless_answer_is_cut() -> None:
     provider = Provider(pod=lambda _: httpx.Response(200, content=b"x" * (MAX_DOCUMENT_BYTES + 1)))
-    with client_of(provider) as client, pytest.raises(StoreError):
+    with client_of(provider) as client, pytest.raises(DataError):
         client.get(POD + "a.txt")
 
 
@@ -224,8 +231,10 @@ def test_a_container_lists_only_what_lies_in_it() -> None:
     <> ldp:contains <b.txt>, <a.txt>, <x/>, <x/deep.txt>, <https://evil.example/a.txt>,
         <../bob/>, <>.
     """
-    with client_of(Provider(pod=lambda _: httpx.Response(200, text=listing))) as client:
-        assert client.members(POD) == [POD + "a.txt", POD + "b.txt", POD + "x/"]
+    turtle = {"content-type": "text/turtle"}
+    pod = Provider(pod=lambda _: httpx.Response(200, text=listing, headers=turtle))
+    with client_of(pod) as client:
+        assert list(client.members(POD).members) == [POD + "a.txt", POD + "b.txt", POD + "x/"]
 
 
 @pytest.mark.parametrize(

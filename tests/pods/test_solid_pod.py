@@ -6,7 +6,6 @@ import pytest
 from cloister.core.errors import AccessDenied, SettingsError, StoreError
 from cloister.core.ids import AgentId, DocId
 from cloister.core.rights import NOBODY, Reader
-from cloister.pods import solid_access
 from cloister.pods.solid_access import SolidAccess
 from cloister.pods.solid_client import SolidClient
 from cloister.pods.solid_pod import SolidPod
@@ -72,21 +71,15 @@ def test_a_pods_address_is_safe_and_ends_in_a_slash(root: str) -> None:
         SolidPod(SolidClient(), root, owner=OWNER)
 
 
-def test_a_list_cannot_make_us_call_other_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_cannot_make_us_call_other_servers() -> None:
     called = []
 
-    class Recorded(SolidClient):
-        def __init__(self) -> None:
-            super().__init__(transport=httpx.MockTransport(self.answer))
+    def answer(request: httpx.Request) -> httpx.Response:
+        called.append(str(request.url))
+        return httpx.Response(200, text="<#g> <http://www.w3.org/2006/vcard/ns#hasMember> <x:y>.")
 
-        def answer(self, request: httpx.Request) -> httpx.Response:
-            called.append(str(request.url))
-            return httpx.Response(
-                200, text="<#g> <http://www.w3.org/2006/vcard/ns#hasMember> <x:y>."
-            )
-
-    access = SolidAccess(SolidClient(), ROOT, ["https://groups.example/"])
-    monkeypatch.setattr(solid_access, "SolidClient", Recorded)
+    client = SolidClient(transport=httpx.MockTransport(answer))
+    access = SolidAccess(client, ROOT, ["https://groups.example/"])
     for document in ("https://internal.example/g", "http://localhost/g", "file:///etc/passwd"):
         assert access.fetch_groups(document) == {}
     assert called == []

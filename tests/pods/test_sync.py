@@ -14,7 +14,7 @@ from cloister.core.errors import StoreError
 from cloister.core.ids import AgentId, DocId, PodId, ServerId
 from cloister.core.rights import STRANGER, Reader, Rights
 from cloister.index.shard import Shard
-from cloister.pods.datastore import Resource
+from cloister.pods.datastore import LeftOut, Resource
 from cloister.pods.folder_pod import FolderPod
 from cloister.pods.sync import SyncCounts, sync
 
@@ -182,7 +182,7 @@ class RevokedPod(FolderPod):
     shard: Shard
     during = ""
 
-    def resources(self) -> Iterator[Resource]:
+    def resources(self, left_out: list[LeftOut] | None = None) -> Iterator[Resource]:
         yield from list(super().resources())
         self._revoke_during("resources")
 
@@ -219,7 +219,7 @@ def test_a_revocation_during_a_sync_is_not_undone_by_it(
 class UntaggedPod(FolderPod):
     """A pod on a server that gives no tags."""
 
-    def resources(self) -> Iterator[Resource]:
+    def resources(self, left_out: list[LeftOut] | None = None) -> Iterator[Resource]:
         yield from (one._replace(etag="") for one in super().resources())
 
     def resource(self, doc_id: DocId) -> Resource | None:
@@ -244,7 +244,7 @@ def test_documents_without_tags_are_read_at_each_sync_and_stay_readable(
 class DeadPod(FolderPod):
     """A pod that does not answer."""
 
-    def resources(self) -> Iterator[Resource]:
+    def resources(self, left_out: list[LeftOut] | None = None) -> Iterator[Resource]:
         yield from list(super().resources())[:1]
         raise StoreError("the server does not answer")
 

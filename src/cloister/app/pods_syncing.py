@@ -28,7 +28,8 @@ def synced(registry: PodRegistry, pods: Sequence[RegisteredPod]) -> dict[str, An
         except CloisterError as error:
             failed.append({"pod": pod.pod_id, "error": error.message, "remedy": error.remedy})
         else:
-            done.append({"pod": pod.pod_id} | counts._asdict())
+            named = [one._asdict() for one in counts.left_out_files]
+            done.append({"pod": pod.pod_id} | counts._asdict() | {"left_out_files": named})
     if failed and not done:
         raise CloisterError(failed[0]["error"], where=failed[0]["pod"], remedy=failed[0]["remedy"])
     kept = registry.server_pods.keys() - set(registry.server_ids())  # whose last pod was removed

@@ -16,7 +16,7 @@ from cloister.core.ids import AgentId, DocId, GroupId, PodId
 from cloister.core.rights import Reader, Rights
 from cloister.pods.web_access_control import Mode
 
-__all__ = ["Datastore", "Resource", "checked_read", "refused", "rights_tag"]
+__all__ = ["Datastore", "LeftOut", "Resource", "checked_read", "refused", "rights_tag"]
 
 REFUSAL: Final = "not allowed, or no such resource"
 DATA_ENDING: Final = ".bin"
@@ -43,6 +43,13 @@ class Resource(NamedTuple):
     rights: Rights
 
 
+class LeftOut(NamedTuple):
+    """A file of a pod that is not indexed, and why."""
+
+    name: str
+    reason: str
+
+
 class Datastore(Protocol):
     """A pod, as the program sees it that keeps or indexes the pod.
 
@@ -55,8 +62,14 @@ class Datastore(Protocol):
     def pod_id(self) -> PodId:
         """Name of the pod."""
 
-    def resources(self) -> Iterator[Resource]:
-        """Give all documents that can be indexed."""
+    def resources(self, left_out: list[LeftOut] | None = None) -> Iterator[Resource]:
+        """Give all documents that can be indexed.
+
+        Parameters
+        ----------
+        left_out
+            Gets the files that cannot, as they are found.
+        """
 
     def resource(self, doc_id: DocId) -> Resource | None:
         """Return one document as it is now; None where it is not there or cannot be indexed."""

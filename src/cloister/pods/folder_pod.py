@@ -23,7 +23,14 @@ from cloister.core.errors import DataError, NotFound, SettingsError
 from cloister.core.file_errors import writing
 from cloister.core.ids import MAX_ID_LENGTH, AgentId, DocId, GroupId, PodId, checked_id
 from cloister.core.rights import NOBODY, Reader, Rights
-from cloister.pods.datastore import DATA_ENDING, Resource, checked_read, refused, rights_tag
+from cloister.pods.datastore import (
+    DATA_ENDING,
+    LeftOut,
+    Resource,
+    checked_read,
+    refused,
+    rights_tag,
+)
 from cloister.pods.document_text import MAX_DOCUMENT_BYTES, media_type_of, text_of
 from cloister.pods.folder_access import (
     ACL_ENDING,
@@ -115,7 +122,7 @@ class FolderPod(RuledPod):
         """Name of the pod."""
         return self._pod_id
 
-    def resources(self) -> Iterator[Resource]:
+    def resources(self, left_out: list[LeftOut] | None = None) -> Iterator[Resource]:
         """Give all documents that can be indexed, in the order of their names."""
         lists = lru_cache(maxsize=None)(self._access.own_list)  # each is read once for one listing
         groups = self._access.groups()

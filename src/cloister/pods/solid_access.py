@@ -9,13 +9,13 @@ elsewhere has no members.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from cloister.core.errors import AccessDenied, DataError, StoreError
 from cloister.core.ids import AgentId, GroupId
 from cloister.pods.acl_turtle import read_acl, read_groups, write_acl
 from cloister.pods.solid_client import TURTLE, SolidClient
-from cloister.pods.solid_http import ABSENT, SolidResponse, origin
+from cloister.pods.solid_http import ABSENT, NOT_MODIFIED, SolidResponse, origin
 from cloister.pods.web_access_control import (
     AccessControlList,
     AccessRules,
@@ -25,14 +25,25 @@ from cloister.pods.web_access_control import (
 
 __all__ = ["AccessMoment", "FetchedList", "SolidAccess"]
 
+T = TypeVar("T")
 GroupMembers = dict[GroupId, frozenset[AgentId]]
+MAX_LIST_BYTES: Final = 16_000  # a usual one has 500; Turtle takes long to read
+MAX_GROUPS_BYTES: Final = 64_000  # of one document, about a thousand members
+MAX_KEPT: Final = 50_000  # lists of which this program remembers what they said
 
 
 class FetchedList(NamedTuple):
-    """A list, None where there is none, and its tag."""
+    """A list, None where there is none, its tag, and how many bytes had to be read for it."""
 
     acl: AccessControlList | None
     etag: str
+    n_read: int = 0
+
+
+class _Groups(NamedTuple):
+    members: GroupMembers
+    etag: str
+    n_read: int = 0
 
 
 class SolidAccess:
@@ -53,16 +64,27 @@ class SolidAccess:
         self.root = root
         self._group_servers = {origin(root), *map(origin, group_servers)}
         self._addresses: dict[str, str] = {}  # of lists: servers do not move them
+        self._lists: dict[str, FetchedList] = {}  # as read last, by address, with reliable tags
+        self._groups: dict[str, _Groups] = {}
+        self._nobody = client.as_nobody()
 
-    def now(self) -> AccessMoment:
-        """Return a look at the pod, in which each list is fetched once."""
-        return AccessMoment(self)
+    def now(self, max_bytes: int | None = None) -> AccessMoment:
+        """Return a look at the pod, in which each list is fetched once.
+
+        Parameters
+        ----------
+        max_bytes
+            Of lists and groups that may be read in all; what did not change costs nothing.
+        """
+        return AccessMoment(self, max_bytes)
 
     def list_address(self, resource: str, response: SolidResponse | None = None) -> str:
         """Return where a resource's list is, whether it exists or not."""
-        if resource not in self._addresses:
-            self._addresses[resource] = self.client.acl_address(resource, response)
-        return self._addresses[resource]
+        found = self._addresses.get(resource)
+        if found is None:
+            found = self.client.acl_address(resource, response)
+            _keep(self._addresses, resource, found)
+        return found
 
     def fetch_list(self, resource: str) -> FetchedList:
         """Return a resource's own list.
@@ -70,11 +92,23 @@ class SolidAccess:
         A list that the client may not see is an error: nobody knows what it says.
         """
         address = self.list_address(resource)
-        headers = {"accept": TURTLE}
-        response = self.client.request("GET", address, headers=headers, expected=ABSENT)
+        known = self._lists.get(address)
+        response = self.client.get(
+            address,
+            accept=TURTLE,
+            etag="" if known is None else known.etag,
+            expected=ABSENT,
+            max_bytes=MAX_LIST_BYTES,
+        )
+        if response.status == NOT_MODIFIED and known is not None:
+            return known
+        self._lists.pop(address, None)
         if response.status in ABSENT:
             return FetchedList(None, "")
-        return FetchedList(read_acl(response.content, address), response.etag)
+        found = FetchedList(read_acl(response.content, address), response.etag)
+        if response.is_settled:
+            _keep(self._lists, address, found)
+        return found._replace(n_read=len(response.content))
 
     def store_list(self, resource: str, acl: AccessControlList, etag: str) -> None:
         """Store a resource's own list in place of the one with that tag; empty where it had none.
@@ -100,21 +134,37 @@ class SolidAccess:
 
     def fetch_groups(self, document: str) -> GroupMembers:
         """Return the groups that a public document defines; none where it cannot be had."""
+        return self.read_groups(document).members
+
+    def read_groups(self, document: str) -> _Groups:
+        """Return the groups that a public document defines, and what it took to read them."""
         if origin(document) not in self._group_servers:
-            return {}
+            return _Groups({}, "")
+        known = self._groups.get(document)
         try:
-            with SolidClient() as nobody:
-                response = nobody.get(document, accept=TURTLE)
-            return read_groups(response.content, document)
+            response = self._nobody.get(
+                document,
+                accept=TURTLE,
+                etag="" if known is None else known.etag,
+                max_bytes=MAX_GROUPS_BYTES,
+            )
+            if response.status == NOT_MODIFIED and known is not None:
+                return known
+            self._groups.pop(document, None)
+            found = _Groups(read_groups(response.content, document), response.etag)
         except (AccessDenied, StoreError, DataError):
-            return {}
+            return _Groups({}, "")
+        if response.is_settled:
+            _keep(self._groups, document, found)
+        return found._replace(n_read=len(response.content))
 
 
 class AccessMoment:
     """Rules as they are at one time; several threads may ask."""
 
-    def __init__(self, access: SolidAccess) -> None:
+    def __init__(self, access: SolidAccess, max_bytes: int | None = None) -> None:
         self._access = access
+        self._room = max_bytes
         self._lists: dict[str, AccessControlList | None] = {}
         self._groups: dict[str, GroupMembers] = {}
 
@@ -144,10 +194,31 @@ class AccessMoment:
 
     def _list(self, resource: str) -> AccessControlList | None:
         if resource not in self._lists:
-            self._lists[resource] = self._access.fetch_list(resource).acl
+            self._require_room(resource)
+            fetched = self._access.fetch_list(resource)
+            self._take(fetched.n_read)
+            self._lists[resource] = fetched.acl
         return self._lists[resource]
 
     def _document(self, address: str) -> GroupMembers:
         if address not in self._groups:
-            self._groups[address] = self._access.fetch_groups(address)
+            self._require_room(address)
+            fetched = self._access.read_groups(address)
+            self._take(fetched.n_read)
+            self._groups[address] = fetched.members
         return self._groups[address]
+
+    def _take(self, n_bytes: int) -> None:
+        if self._room is not None:
+            self._room -= n_bytes
+
+    def _require_room(self, where: str) -> None:
+        if self._room is not None and self._room <= 0:
+            raise DataError("the pod's access control lists are too long", where=where)
+
+
+def _keep(kept: dict[str, T], name: str, value: T) -> None:
+    """Remember something; where there is too much of it, begin again."""
+    if len(kept) >= MAX_KEPT:
+        kept.clear()
+    kept[name] = value

@@ -10,6 +10,7 @@ Without credentials the client is nobody in particular.
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from base64 import b64encode
@@ -17,10 +18,13 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 from urllib.parse import quote, urljoin
 
-from cloister.core.errors import AccessDenied, SettingsError, StoreError
+from cloister.core.deadline import time_left
+from cloister.core.errors import AccessDenied, DataError, SettingsError, StoreError
 from cloister.core.ids import AgentId
 from cloister.pods.acl_turtle import parse_turtle
+from cloister.pods.document_text import MAX_DOCUMENT_BYTES
 from cloister.pods.dpop import DPoPKey
+from cloister.pods.pod_gate import PodAway, PodGate
 from cloister.pods.solid_http import (
     REFUSED,
     SolidHttp,
@@ -33,12 +37,20 @@ from cloister.pods.solid_http import (
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["SolidClient", "SolidCredentials"]
+__all__ = ["Listing", "SolidClient", "SolidCredentials"]
 
 REFRESH_S: Final = 60.0  # before its end a token is replaced
 UNAUTHORIZED: Final = 401
 LDP_CONTAINS: Final = "http://www.w3.org/ns/ldp#contains"
 TURTLE: Final = "text/turtle"
+N_TRIPLES: Final = "application/n-triples"
+TIMEOUT_S: Final = 10.0  # for a whole exchange
+MAX_TOKEN_BYTES: Final = 100_000  # of what an identity provider says
+MAX_LISTING_BYTES: Final = 8_000_000  # of one container, about 20,000 members
+_TRIPLE: Final = re.compile(
+    r'<([^<>"\s]*)>[ \t]+<([^<>"\s]*)>[ \t]+(?:<([^<>"\s]*)>|"([^"]*)"\S*)[ \t]*\.[ \t]*\r?'
+)
+_ESCAPE: Final = re.compile(r"\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})")
 
 
 class SolidCredentials(NamedTuple):
@@ -68,6 +80,23 @@ class SolidCredentials(NamedTuple):
         return f"SolidCredentials(issuer={self.issuer!r}, web_id={self.web_id!r})"
 
 
+class Listing(NamedTuple):
+    """What a container holds.
+
+    Parameters
+    ----------
+    members
+        Addresses, each with what the listing says of it: its size, and when it changed. It is empty
+        where the server says nothing.
+    n_bytes, n_turtle_bytes
+        How long the listing is, and how much of it was Turtle, which takes long to read.
+    """
+
+    members: dict[str, str]
+    n_bytes: int
+    n_turtle_bytes: int
+
+
 class _Token(NamedTuple):
     text: str
     fresh_until: float
@@ -81,7 +110,9 @@ class SolidClient:
     credentials
         Whom to act for; None for nobody.
     timeout_s
-        For each step of a request.
+        For a whole request, from finding the server's address to the last byte of the answer.
+    gate
+        Limits requests, and leaves a server alone that misbehaves; one of its own unless given.
     transport
         Of httpx, for tests.
     """
@@ -90,8 +121,10 @@ class SolidClient:
         self,
         credentials: SolidCredentials | None = None,
         *,
-        timeout_s: float = 30.0,
+        timeout_s: float = TIMEOUT_S,
+        gate: PodGate | None = None,
         transport: httpx.BaseTransport | None = None,
+        http: SolidHttp | None = None,
     ) -> None:
         self._token_endpoint = ""
         if credentials is not None:
@@ -99,7 +132,7 @@ class SolidClient:
             if credentials.token_endpoint:
                 self._token_endpoint = checked_address(credentials.token_endpoint)
         self.credentials = credentials
-        self._http = SolidHttp(timeout_s=timeout_s, transport=transport)
+        self._http = http or SolidHttp(timeout_s=timeout_s, gate=gate, transport=transport)
         self._key = DPoPKey()
         self._lock = threading.Lock()
         self._token: _Token | None = None
@@ -115,6 +148,15 @@ class SolidClient:
         """Close the connections."""
         self._http.close()
 
+    def as_nobody(self) -> SolidClient:
+        """Return a client over the same connections that acts for nobody."""
+        return SolidClient(http=self._http)
+
+    @property
+    def gate(self) -> PodGate:
+        """What limits the requests."""
+        return self._http.gate
+
     @property
     def web_id(self) -> AgentId:
         """Whom the client acts for; empty for nobody."""
@@ -128,6 +170,7 @@ class SolidClient:
         content: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         expected: Collection[int] = (),
+        max_bytes: int = MAX_DOCUMENT_BYTES,
     ) -> SolidResponse:
         """Send a request; a token or nonce that has run out is replaced, once.
 
@@ -135,11 +178,11 @@ class SolidClient:
         not be done and what is not there alike as `AccessDenied`, a failed condition as
         `Conflict`, the rest as `StoreError`.
         """
-        response = self._authenticated(method, url, content, headers)
+        response = self._authenticated(method, url, content, headers, max_bytes)
         if response.status == UNAUTHORIZED and self.credentials is not None:
             if "dpop-nonce" not in response.headers:  # else the nonce was at fault, and is kept
                 self._forget_token()
-            response = self._authenticated(method, url, content, headers)
+            response = self._authenticated(method, url, content, headers, max_bytes)
         if response.status not in expected:
             raise_for(response.status, url)
         return response
@@ -148,10 +191,18 @@ class SolidClient:
         """Return the headers of a resource."""
         return self.request("HEAD", url)
 
-    def get(self, url: str, *, etag: str = "", accept: str = "*/*") -> SolidResponse:
+    def get(
+        self,
+        url: str,
+        *,
+        etag: str = "",
+        accept: str = "*/*",
+        expected: Collection[int] = (),
+        max_bytes: int = MAX_DOCUMENT_BYTES,
+    ) -> SolidResponse:
         """Return a resource; status 304 and no content where it still has that tag."""
         headers = {"accept": accept} | ({"if-none-match": etag} if etag else {})
-        return self.request("GET", url, headers=headers)
+        return self.request("GET", url, headers=headers, expected=expected, max_bytes=max_bytes)
 
     def put(
         self, url: str, content: bytes, media_type: str, *, etag: str = "", new: bool = False
@@ -168,17 +219,26 @@ class SolidClient:
         """Remove a resource; on condition that it has that tag."""
         return self.request("DELETE", url, headers={"if-match": etag} if etag else None)
 
-    def members(self, container: str) -> list[str]:
-        """Return the addresses of what a container holds, in order (``ldp:contains``).
+    def members(self, container: str) -> Listing:
+        """Return what a container holds (``ldp:contains``).
 
-        What a listing names that does not lie directly in the container is left out.
+        What a listing names that does not lie directly in the container is left out. N-Triples are
+        asked for: they are read line by line, in a tenth of the time.
         """
-        from rdflib import URIRef
-
-        response = self.get(container, accept=TURTLE)
-        graph = parse_turtle(response.content, container)
-        found = {str(value) for value in graph.objects(None, URIRef(LDP_CONTAINS))}
-        return sorted(address for address in found if _is_directly_in(address, container))
+        response = self.get(
+            container, accept=f"{N_TRIPLES}, {TURTLE};q=0.5", max_bytes=MAX_LISTING_BYTES
+        )
+        n_bytes = len(response.content)
+        if response.media_type == N_TRIPLES:
+            said, n_turtle_bytes = _read_triples(response.content, container), 0
+        else:
+            said, n_turtle_bytes = _read_turtle(response.content, container), n_bytes
+        contained = {value for _, name, value in said if name == LDP_CONTAINS}
+        found = {one: "" for one in sorted(contained) if _is_directly_in(one, container)}
+        for subject, name, value in sorted(said):
+            if subject in found and name != LDP_CONTAINS:
+                found[subject] += f"{name} {value}\n"
+        return Listing(found, n_bytes, n_turtle_bytes)
 
     def acl_address(self, url: str, response: SolidResponse | None = None) -> str:
         """Return where a resource's access control list is, by its ``Link`` header.
@@ -198,7 +258,12 @@ class SolidClient:
         return address
 
     def _authenticated(
-        self, method: str, url: str, content: bytes | None, headers: Mapping[str, str] | None
+        self,
+        method: str,
+        url: str,
+        content: bytes | None,
+        headers: Mapping[str, str] | None,
+        max_bytes: int,
     ) -> SolidResponse:
         sent = dict(headers or {})
         if self.credentials is not None:
@@ -207,7 +272,7 @@ class SolidClient:
             nonce = self._nonces.get(origin(url), "")
             sent["authorization"] = f"DPoP {token}"
             sent["dpop"] = self._key.proof(method, url, token=token, nonce=nonce)
-        return self._send(method, url, content=content, headers=sent)
+        return self._send(method, url, content=content, headers=sent, max_bytes=max_bytes)
 
     def _send(
         self,
@@ -217,17 +282,26 @@ class SolidClient:
         headers: Mapping[str, str],
         content: bytes | None = None,
         data: Mapping[str, str] | None = None,
+        max_bytes: int = MAX_TOKEN_BYTES,
     ) -> SolidResponse:
-        response = self._http.send(method, url, headers=headers, content=content, data=data)
+        response = self._http.send(
+            method, url, headers=headers, content=content, data=data, max_bytes=max_bytes
+        )
         if nonce := response.headers.get("dpop-nonce"):
             self._nonces[origin(url)] = nonce
         return response
 
     def _fresh_token(self, credentials: SolidCredentials) -> str:
-        with self._lock:
+        """Return a token; one thread asks for it, and the others wait within their deadlines."""
+        most_s = min(time_left(), 2 * self._http.timeout_s)
+        if not self._lock.acquire(timeout=most_s):
+            raise PodAway("no token in time", where=origin(credentials.issuer))
+        try:
             if self._token is None or time.monotonic() >= self._token.fresh_until:
                 self._token = self._login(credentials)
             return self._token.text
+        finally:
+            self._lock.release()
 
     def _forget_token(self) -> None:
         with self._lock:
@@ -278,6 +352,38 @@ class SolidClient:
                 )
             self._token_endpoint = named
         return self._token_endpoint
+
+
+def _read_triples(content: bytes, where: str) -> set[tuple[str, str, str]]:
+    """Read N-Triples; lines that are something else, such as blank nodes, are left out."""
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise DataError("cannot be read as N-Triples", where=where) from None
+    found = set()
+    for line in text.split("\n"):
+        triple = _TRIPLE.fullmatch(line)
+        if triple is not None:
+            subject, name, address, literal = triple.groups()
+            value = literal if address is None else address
+            found.add((_unescaped(subject), name, _unescaped(value)))
+    return found
+
+
+def _unescaped(text: str) -> str:
+    if "\\" not in text:
+        return text
+    return _ESCAPE.sub(lambda found: _character(found[1] or found[2]), text)
+
+
+def _character(digits: str) -> str:
+    number = int(digits, 16)
+    return chr(number) if number < 0x110000 and not 0xD800 <= number < 0xE000 else "\ufffd"
+
+
+def _read_turtle(content: bytes, container: str) -> set[tuple[str, str, str]]:
+    triples = parse_turtle(content, container)
+    return {(str(one), str(name), str(value)) for one, name, value in triples}
 
 
 def _is_directly_in(address: str, container: str) -> bool:

@@ -1,15 +1,33 @@
-"""HTTP as Solid servers are called: safe addresses, answers of bounded size, our errors."""
+"""HTTP as Solid servers are called: safe addresses, one deadline, bounded answers, our errors.
+
+The server is not trusted. An exchange ends at its deadline whatever the server sends, and its
+connection is closed. An answer has a greatest size. A compressed answer is refused: we ask for
+plain ones, and a few bytes can unpack to more than memory holds. An answer in very many tiny pieces
+is refused, too: each of them takes us a while. `PodGate` counts failures and leaves alone a server
+that misbehaves.
+"""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from cloister.core.errors import Conflict, MissingDependency, SettingsError, StoreError
+from cloister.core.deadline import time_left, within
+from cloister.core.errors import (
+    CloisterError,
+    Conflict,
+    DataError,
+    MissingDependency,
+    SettingsError,
+    StoreError,
+)
 from cloister.pods.datastore import refused
 from cloister.pods.document_text import MAX_DOCUMENT_BYTES
+from cloister.pods.pod_gate import N_AT_ONCE, PodAway, PodGate
 
 if TYPE_CHECKING:
     import httpx
@@ -20,7 +38,12 @@ ABSENT: Final = (404, 410)
 REFUSED: Final = (401, 403, *ABSENT)
 FAILED_CONDITION: Final = (409, 412)
 NOT_MODIFIED: Final = 304
+FAULTS: Final = 500  # statuses from here on are failures of the server
+SETTLED_S: Final = 3.0
 LOCAL: Final = "localhost"
+FEW_PIECES: Final = 1_024  # of an answer, and one more for each
+PIECE_BYTES: Final = 256
+HURRIED_SLOW_S: Final = 0.5  # a search that waits so long for one answer counts it as a failure
 
 
 class SolidResponse(NamedTuple):
@@ -34,6 +57,20 @@ class SolidResponse(NamedTuple):
     def etag(self) -> str:
         """The entity tag; empty where the server gives none."""
         return self.headers.get("etag", "")
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the tag can be relied upon: what it stands for is older than a moment.
+
+        Servers make tags of times in whole seconds. Of two changes within one second the second
+        would not show. Where the server does not say when something changed, nobody knows.
+        """
+        try:
+            changed = parsedate_to_datetime(self.headers["last-modified"])
+            now = parsedate_to_datetime(self.headers["date"])
+            return bool(self.etag) and (now - changed).total_seconds() >= SETTLED_S
+        except (KeyError, TypeError, ValueError, OverflowError):
+            return False
 
     @property
     def media_type(self) -> str:
@@ -52,30 +89,106 @@ class SolidResponse(NamedTuple):
 
 
 class SolidHttp:
-    """A pool of connections; redirects are not followed. May be used by several threads."""
+    """A pool of connections; redirects are not followed, no proxy is asked. Threads may share it.
 
-    def __init__(self, *, timeout_s: float, transport: httpx.BaseTransport | None = None) -> None:
+    Parameters
+    ----------
+    timeout_s
+        For a whole exchange. Inside `cloister.core.deadline.within` it may have to be quicker.
+    gate
+        Counts the server's failures.
+    transport
+        Of httpx, for tests: it keeps no deadline.
+    """
+
+    def __init__(
+        self,
+        *,
+        timeout_s: float,
+        gate: PodGate | None = None,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
         self._httpx = _httpx()
-        self._http = self._httpx.Client(timeout=timeout_s, transport=transport)
+        from cloister.pods.timed_sockets import FAILURES, TimedTransport
+
+        self.gate = gate or PodGate()
+        self.timeout_s = timeout_s
+        self._failures = (self._httpx.HTTPError, *FAILURES)
+        self._http = self._httpx.Client(
+            transport=transport or TimedTransport(N_AT_ONCE), trust_env=False, timeout=None
+        )
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections; exchanges that are under way fail."""
         self._http.close()
 
-    def send(self, method: str, url: str, **options: Any) -> SolidResponse:
-        """Send a request and return the answer, whatever its status."""
+    def send(
+        self, method: str, url: str, *, max_bytes: int = MAX_DOCUMENT_BYTES, **options: Any
+    ) -> SolidResponse:
+        """Send a request and return the answer, whatever its status.
+
+        Raises
+        ------
+        PodAway
+            There is no answer in time, or the server is left alone.
+        DataError
+            The answer is too long, compressed, or in too many pieces.
+        """
         checked_address(url)
+        hurried = time_left() < self.timeout_s
+        with within(self.timeout_s):
+            self.gate.enter()
+            failed, began = True, time.monotonic()
+            try:
+                answer = self._answer(method, url, max_bytes, options)
+                slow = hurried and time.monotonic() - began > HURRIED_SLOW_S
+                failed = slow or answer.status >= FAULTS
+                return answer
+            except (DataError, SettingsError):
+                failed = False  # it did answer
+                raise
+            finally:
+                self.gate.leave(failed=failed)
+
+    def _answer(
+        self, method: str, url: str, max_bytes: int, options: dict[str, Any]
+    ) -> SolidResponse:
+        headers = {**(options.pop("headers", None) or {}), "accept-encoding": "identity"}
         try:
-            with self._http.stream(method, url, **options) as answer:
+            with self._http.stream(method, url, headers=headers, **options) as answer:
+                _check_head(answer.headers, None if method == "HEAD" else max_bytes, url)
                 content = bytearray()
-                for chunk in answer.iter_bytes():
-                    content += chunk
-                    if len(content) > MAX_DOCUMENT_BYTES:
-                        raise StoreError("the answer is too long", where=origin(url))
+                for n_pieces, piece in enumerate(answer.iter_bytes(), 1):
+                    content += piece
+                    if len(content) > max_bytes:
+                        raise _unfit("too long", url)
+                    if n_pieces > FEW_PIECES + len(content) // PIECE_BYTES:
+                        raise _unfit("in too many pieces", url)
                 return SolidResponse(answer.status_code, dict(answer.headers), bytes(content))
-        except (self._httpx.HTTPError, self._httpx.InvalidURL) as error:
+        except self._failures as error:
             kind = type(error).__name__
-            raise StoreError(f"the server does not answer ({kind})", where=origin(url)) from None
+            raise PodAway(f"the server does not answer ({kind})", where=origin(url)) from None
+        except (self._httpx.InvalidURL, UnicodeError):
+            raise SettingsError("not an address", where=url[:80]) from None
+        except CloisterError:
+            raise
+        except Exception as error:  # what a hostile answer makes a library raise
+            kind = type(error).__name__
+            raise PodAway(f"the answer cannot be read ({kind})", where=origin(url)) from None
+
+
+def _check_head(headers: Mapping[str, str], max_bytes: int | None, url: str) -> None:
+    if headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+        raise _unfit("compressed, which we did not ask for", url)
+    length = headers.get("content-length", "")
+    if max_bytes is None or not length.isdigit():
+        return
+    if len(length) > 18 or int(length) > max_bytes:
+        raise _unfit("too long", url)
+
+
+def _unfit(what: str, url: str) -> DataError:
+    return DataError(f"the answer is {what}", where=origin(url))
 
 
 def checked_address(address: str) -> str:

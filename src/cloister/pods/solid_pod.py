@@ -10,29 +10,54 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
-from cloister.core.errors import AccessDenied, Conflict, DataError, SettingsError
+from cloister.core.errors import AccessDenied, Conflict, DataError, SettingsError, StoreError
 from cloister.core.ids import MAX_ID_LENGTH, AgentId, DocId, PodId, checked_id
 from cloister.core.rights import NOBODY, Reader, Rights
-from cloister.pods.datastore import DATA_ENDING, Resource, checked_read, refused, rights_tag
+from cloister.pods.courtesy import Courtesy
+from cloister.pods.datastore import (
+    DATA_ENDING,
+    LeftOut,
+    Resource,
+    checked_read,
+    refused,
+    rights_tag,
+)
 from cloister.pods.document_text import MEDIA_TYPES, media_type_of, text_of
 from cloister.pods.index_resource import terms_id
 from cloister.pods.pod_files import checked_name
+from cloister.pods.pod_gate import PodAway
 from cloister.pods.ruled_pod import RuledPod
 from cloister.pods.solid_access import AccessMoment, SolidAccess
 from cloister.pods.solid_client import SolidClient
 from cloister.pods.solid_http import ABSENT, REFUSED, checked_address
+from cloister.pods.solid_listing import (
+    N_THREADS,
+    Dropped,
+    ListingLimits,
+    in_threads,
+    listed_addresses,
+)
 from cloister.pods.web_access_control import AccessRules, Mode
 
 __all__ = ["SolidPod"]
 
 DATA_TYPE: Final = "application/octet-stream"
 TEXT_TYPES: Final = frozenset(MEDIA_TYPES.values())
-MAX_DEPTH: Final = 32  # of containers in containers
 N_TRIES: Final = 4  # to change a list that others are just changing
-N_THREADS: Final = 4  # that ask one server at a time
+
+
+class _Known(NamedTuple):
+    """A document as it was when its headers were asked for last.
+
+    While its container says the same of it, they need not be asked for again.
+    """
+
+    said: str
+    etag: str
+    media_type: str
 
 
 class SolidPod(RuledPod):
@@ -48,7 +73,13 @@ class SolidPod(RuledPod):
         WebID of the owner, who always has Control.
     group_servers
         Addresses of servers from which groups may be fetched, besides the pod's own.
+    limits
+        How much of the pod is looked at.
+    courtesy
+        Holds listings back while somebody searches.
     """
+
+    n_readers = N_THREADS
 
     def __init__(
         self,
@@ -57,6 +88,8 @@ class SolidPod(RuledPod):
         *,
         owner: AgentId,
         group_servers: Iterable[str] = (),
+        limits: ListingLimits | None = None,
+        courtesy: Courtesy | None = None,
     ) -> None:
         if not root.endswith("/"):
             raise SettingsError("a pod's address ends in a slash", where=root)
@@ -64,25 +97,50 @@ class SolidPod(RuledPod):
         self._client = client
         self.owner = AgentId(checked_id(owner))
         self._access = SolidAccess(client, root, group_servers)
+        self._limits = limits or ListingLimits()
+        self._courtesy = courtesy or Courtesy()
+        self._known: dict[str, _Known] = {}
 
     @property
     def pod_id(self) -> PodId:
         """Address of the pod."""
         return PodId(self._root)
 
-    def resources(self) -> Iterator[Resource]:
+    def resources(self, left_out: list[LeftOut] | None = None) -> Iterator[Resource]:
         """Give all documents that can be indexed, in the order of their addresses."""
-        moment = self._access.now()
-        with ThreadPoolExecutor(N_THREADS) as pool:
-            listed = self._addresses(self._root, MAX_DEPTH)
-            addresses = sorted(one for one in listed if not one.endswith(DATA_ENDING))
-            for found in pool.map(lambda address: self._resource(address, moment), addresses):
+        dropped, limits = Dropped(), self._limits
+        moment = self._access.now(limits.turtle_bytes)
+
+        def look(listed: tuple[str, str]) -> Resource | None:
+            self._courtesy.begin()
+            try:
+                return self._resource(*listed, moment)
+            except PodAway:
+                raise
+            except (DataError, SettingsError, StoreError) as error:
+                dropped.add(listed[0], error.what)
+                return None
+            finally:
+                self._courtesy.rest()
+
+        with ThreadPoolExecutor(N_THREADS, thread_name_prefix="pod-listing") as pool:
+            listed = listed_addresses(self._client, pool, self._root, limits, dropped)
+            documents = sorted(one for one in listed.items() if self._holds_document(one[0]))
+            for address, _ in documents[limits.n_documents :]:
+                dropped.add(address, f"more than {limits.n_documents} documents")
+            del documents[limits.n_documents :]
+            self._known = {one: self._known[one] for one, _ in documents if one in self._known}
+            for found in in_threads(pool, look, documents):
                 if found is not None:
                     yield found
+        if left_out is not None:
+            left_out.extend(dropped.named())
 
     def resource(self, doc_id: DocId) -> Resource | None:
         """Return one document as it is now; None where it is not there or cannot be indexed."""
-        return self._resource(doc_id, self._access.now()) if self._holds_document(doc_id) else None
+        if not self._holds_document(doc_id):
+            return None
+        return self._resource(doc_id, "", self._access.now())
 
     def text(self, doc_id: DocId) -> str:
         """Return the words of a document, for the index."""
@@ -153,8 +211,9 @@ class SolidPod(RuledPod):
 
     def data_ids(self) -> Iterator[DocId]:
         """Give the addresses of all data, in order."""
-        listed = sorted(self._addresses(self._root, MAX_DEPTH))
-        yield from (DocId(address) for address in listed if self._holds_data(address))
+        with ThreadPoolExecutor(N_THREADS) as pool:
+            found = listed_addresses(self._client, pool, self._root, self._limits, Dropped())
+        yield from (DocId(address) for address in sorted(found) if self._holds_data(address))
 
     def data(self, data_id: DocId) -> bytes | None:
         """Return data, for the program; None where there is none or it may not be read."""
@@ -238,11 +297,11 @@ class SolidPod(RuledPod):
             raise refused()
 
         def changed() -> None:
-            acl, etag = self._access.fetch_list(address)
+            fetched = self._access.fetch_list(address)
             moment = self._access.now()
-            moment.keep(address, acl)
+            moment.keep(address, fetched.acl)
             rules = change(moment.rules(address))
-            self._access.store_list(address, rules.bound_to(address), etag)
+            self._access.store_list(address, rules.bound_to(address), fetched.etag)
 
         self._repeated(changed)
 
@@ -256,28 +315,36 @@ class SolidPod(RuledPod):
                 if not n_left:
                     raise
 
-    def _addresses(self, container: str, depth: int) -> Iterator[str]:
-        """Give what is in a container and in those within; what may not be listed is left out."""
-        try:
-            members = self._client.members(container)
-        except AccessDenied:
-            return
-        for address in members:
-            if not address.endswith("/"):
-                yield address
-            elif depth:
-                yield from self._addresses(address, depth - 1)
+    def _resource(self, address: str, said: str, moment: AccessMoment) -> Resource | None:
+        """Return a document as it is now.
 
-    def _resource(self, address: str, moment: AccessMoment) -> Resource | None:
+        Parameters
+        ----------
+        said
+            What its container says of it now; empty where nobody asked.
+        """
         try:
-            response = self._client.head(address)
-            if response.media_type not in TEXT_TYPES or len(address) > MAX_ID_LENGTH:
+            known = self._known.get(address)
+            if known is None or not said or known.said != said:
+                known = self._looked_up(address, said)
+            if known.media_type not in TEXT_TYPES or len(address) > MAX_ID_LENGTH:
                 return None
-            rules = moment.rules(address, response)
+            rules = moment.rules(address)
         except AccessDenied:
             return None
         rights = rules.rights(owner=self.owner, members=moment.members(rules))
-        return Resource(DocId(address), response.etag, rights_tag(rights), rights)
+        return Resource(DocId(address), known.etag, rights_tag(rights), rights)
+
+    def _looked_up(self, address: str, said: str) -> _Known:
+        response = self._client.head(address)
+        if response.media_type in TEXT_TYPES:
+            self._access.list_address(address, response)
+        found = _Known(said, response.etag, response.media_type)
+        if said and response.is_settled:
+            self._known[address] = found
+        else:
+            self._known.pop(address, None)
+        return found
 
     def _holds_document(self, address: str) -> bool:
         return not address.endswith(DATA_ENDING) and self._holds(address)

@@ -24,7 +24,7 @@ from cloister.core.rights import NOBODY, Rights
 from cloister.index.analysis import TextAnalysis
 from cloister.index.shard import IndexedDocument
 from cloister.index.term_counts import TermCounts
-from cloister.pods.datastore import Datastore, Resource
+from cloister.pods.datastore import Datastore, LeftOut, Resource
 from cloister.pods.document_reading import (
     ReadDocument,
     add_documents,
@@ -56,6 +56,8 @@ class SyncCounts(NamedTuple):
         Of those added or changed: indexed from their index resources, their texts not fetched.
     pod_index_written, pod_index_failed
         Index resources that were written, and changes to index resources that the pod refused.
+    left_out_files
+        What a listing left out, each with the reason.
     """
 
     added: int = 0
@@ -67,6 +69,7 @@ class SyncCounts(NamedTuple):
     from_pod_index: int = 0
     pod_index_written: int = 0
     pod_index_failed: int = 0
+    left_out_files: tuple[LeftOut, ...] = ()
 
 
 class SyncedIndex(Protocol):
@@ -123,8 +126,9 @@ def sync(
         refused, and told so in the counts.
     """
     held = _held(index, datastore.pod_id)
+    not_listed: list[LeftOut] = []
     try:
-        listed = {resource.doc_id: resource for resource in datastore.resources()}
+        listed = {resource.doc_id: resource for resource in datastore.resources(not_listed)}
     except StoreError:
         if unreachable == "hide":
             _take_away(index, (), dict.fromkeys(held, NOBODY))
@@ -144,6 +148,9 @@ def sync(
         _confirm_rights(datastore, index, {name: tags[name] for name in tags if name in held})
     _take_away(index, [doc_id for doc_id in left_out if doc_id in held], {})
     counts = _counts(held, listed, plan, frozenset(left_out))
+    counts = counts._replace(
+        left_out=len(not_listed) + len(left_out), left_out_files=tuple(not_listed)
+    )
     if pod_index is None:
         return counts
     done = {resource.doc_id for resource in plan.to_read}

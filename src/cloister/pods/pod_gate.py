@@ -1,0 +1,178 @@
+"""The gate before one pod's server: so many exchanges at a time, and none while it misbehaves.
+
+A server that fails several times is left alone for a while (a circuit breaker). Requests meanwhile
+fail at once, without a byte being sent. Then one request is let through to try; the rest still
+fail. Each time that the server misbehaves again it is left alone for twice as long. A failure is
+made up for by many answers, not by one: a server that answers every other request is no use either.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Final, Literal, NamedTuple
+
+from cloister.core.deadline import time_left
+from cloister.core.errors import StoreError
+
+__all__ = ["GateState", "PodAway", "PodGate"]
+
+N_AT_ONCE: Final = 6  # exchanges with one pod's server
+N_FAILURES: Final = 3  # before the server is left alone
+N_MAKE_UP: Final = 20  # answers that make up for a failure
+REST_S: Final = 5.0
+MOST_REST_S: Final = 300.0
+N_PROVEN: Final = 100  # answers one after the other, after which the next rest is short again
+MOST_DOUBLINGS: Final = 10
+_log: Final = logging.getLogger(__name__)
+
+
+class PodAway(StoreError):
+    """A pod's server does not answer in time, or is left alone because it did not."""
+
+    usual_remedy = "try again later, or see that the pod's server answers"
+
+
+class GateState(NamedTuple):
+    """How a gate stands.
+
+    Parameters
+    ----------
+    state
+        ``closed`` lets requests through, ``open`` none, ``half-open`` one at a time. The words are
+        those of electric circuits.
+    n_opened
+        How often in a row the server was left alone.
+    rest_s
+        For how much longer it is left alone.
+    """
+
+    state: Literal["closed", "open", "half-open"]
+    n_opened: int
+    rest_s: float
+
+
+class PodGate:
+    """Lets requests to one pod's server through, or not. Threads share it.
+
+    Parameters
+    ----------
+    name
+        Of the pod, for the log.
+    n_at_once
+        Exchanges at a time; others wait, within their deadline.
+    n_failures
+        After so many failures the server is left alone; twenty answers make up for one.
+    rest_s, most_rest_s
+        For how long at first, and at most; the time doubles from one time to the next.
+    clock
+        Seconds that never go back.
+
+    Examples
+    --------
+    >>> gate = PodGate("ann", n_failures=1)
+    >>> gate.enter()
+    >>> gate.leave(failed=True)
+    >>> gate.state().state
+    'open'
+    """
+
+    def __init__(
+        self,
+        name: str = "",
+        *,
+        n_at_once: int = N_AT_ONCE,
+        n_failures: int = N_FAILURES,
+        rest_s: float = REST_S,
+        most_rest_s: float = MOST_REST_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.name = name
+        self._slots = threading.BoundedSemaphore(n_at_once)
+        self._n_failures, self._rest_s, self._most_rest_s = n_failures, rest_s, most_rest_s
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._failed = 0.0
+        self._answered = 0
+        self._n_opened = 0
+        self._until: float | None = None  # None where requests go through
+        self._trying = False
+        self._closed_for_good = False
+
+    def enter(self) -> None:
+        """Begin an exchange, or raise `PodAway`; each is followed by `leave`."""
+        self._require_open_way(trying=False)
+        left_s = time_left()
+        if not self._slots.acquire(timeout=min(left_s, threading.TIMEOUT_MAX)):
+            raise PodAway("too many requests to this pod at a time", where=self.name)
+        try:
+            self._require_open_way(trying=True)
+        except PodAway:
+            self._slots.release()
+            raise
+
+    def leave(self, *, failed: bool) -> None:
+        """End an exchange."""
+        with self._lock:
+            self._trying = False
+            if failed:
+                self._note_failure()
+            else:
+                self._note_answer()
+        self._slots.release()
+
+    def close(self) -> None:
+        """Let nothing through any more."""
+        self._closed_for_good = True
+
+    def state(self) -> GateState:
+        """Return how the gate stands."""
+        with self._lock:
+            if self._until is None:
+                return GateState("closed", self._n_opened, 0.0)
+            rest_s = self._until - self._clock()
+            kind: Literal["open", "half-open"] = "open" if rest_s > 0 else "half-open"
+            return GateState(kind, self._n_opened, max(0.0, rest_s))
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the next request would fail at once."""
+        with self._lock:
+            resting = self._until is not None and self._clock() < self._until
+            return resting or self._trying or self._closed_for_good
+
+    def _require_open_way(self, *, trying: bool) -> None:
+        with self._lock:
+            if self._closed_for_good:
+                raise PodAway("the connections are closed", where=self.name)
+            if self._until is None:
+                return
+            if self._clock() < self._until or self._trying:
+                raise PodAway("the pod's server misbehaves and is left alone", where=self.name)
+            self._trying = trying
+
+    def _note_failure(self) -> None:
+        self._failed += 1
+        self._answered = 0
+        if self._until is None and self._failed < self._n_failures:
+            return
+        if self._until is not None and self._clock() < self._until:
+            return  # of those that were under way when it opened
+        doublings = min(self._n_opened, MOST_DOUBLINGS)
+        rest_s = min(self._rest_s * 2.0**doublings, self._most_rest_s)
+        self._n_opened += 1
+        self._until = self._clock() + rest_s
+        _log.warning("%s: the pod's server is left alone for %.0f s", self.name, rest_s)
+
+    def _note_answer(self) -> None:
+        if self._until is not None and self._clock() < self._until:
+            return  # it was under way when the gate opened, and proves nothing
+        if self._until is not None:
+            _log.warning("%s: the pod's server answers again", self.name)
+            self._until, self._failed = None, 0.0
+        self._failed = max(0.0, self._failed - 1 / N_MAKE_UP)
+        self._answered += 1
+        if self._answered >= N_PROVEN:
+            self._n_opened = 0

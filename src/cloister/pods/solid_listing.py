@@ -1,0 +1,138 @@
+"""Goes through a Solid pod: containers, documents and who may read them, within limits.
+
+The pod's server is not trusted: it may list containers without end. What exceeds a limit is left
+out and named, and the rest of the pod is listed all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Final, NamedTuple, TypeVar
+
+from cloister.core.errors import AccessDenied, DataError, SettingsError
+from cloister.core.ids import MAX_ID_LENGTH
+from cloister.pods.datastore import LeftOut
+from cloister.pods.solid_client import Listing, SolidClient
+
+__all__ = ["Dropped", "ListingLimits", "N_THREADS", "in_threads", "listed_addresses"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+N_THREADS: Final = 4  # that ask one server at a time
+N_NAMED: Final = 1_000  # of what was left out; the rest is counted
+
+
+class ListingLimits(NamedTuple):
+    """How much of one pod is looked at.
+
+    Parameters
+    ----------
+    n_documents, n_containers, depth
+        Documents and containers in all, and containers in containers.
+    listing_bytes
+        Of all listings together.
+    turtle_bytes
+        Of listings, access control lists and groups in Turtle that one sync reads; what did not
+        change since the last one costs nothing.
+    """
+
+    n_documents: int = 20_000
+    n_containers: int = 2_000
+    depth: int = 32
+    listing_bytes: int = 64_000_000
+    turtle_bytes: int = 8_000_000
+
+
+class Dropped:
+    """Names what one sync leaves out of a pod, and why. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._named: list[LeftOut] = []
+        self._n = 0
+
+    def add(self, name: str, why: str) -> None:
+        """Note something that is left out."""
+        self._n += 1
+        if len(self._named) < N_NAMED:
+            self._named.append(LeftOut(name[:MAX_ID_LENGTH], why))
+
+    def named(self) -> list[LeftOut]:
+        """Return what was left out; of very many the first, and how many there are besides.
+
+        Examples
+        --------
+        >>> dropped = Dropped()
+        >>> dropped.add("https://pods.example/ann/a/", "too deep")
+        >>> dropped.named()
+        [LeftOut(name='https://pods.example/ann/a/', reason='too deep')]
+        """
+        more = self._n - len(self._named)
+        return [*self._named, *([LeftOut("", f"and {more} more")] if more else [])]
+
+
+def in_threads(pool: ThreadPoolExecutor, work: Callable[[T], R], given: Iterable[T]) -> Iterator[R]:
+    """Do work in a pool's threads, under the deadline of this one; give results in order."""
+    futures = [pool.submit(copy_context().run, work, one) for one in given]
+    try:
+        for future in futures:
+            yield future.result()
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def listed_addresses(
+    client: SolidClient,
+    pool: ThreadPoolExecutor,
+    root: str,
+    limits: ListingLimits,
+    dropped: Dropped,
+) -> dict[str, str]:
+    """Return the addresses of all resources in a pod, each with what its container says of it.
+
+    Containers are listed level by level; what may not be listed is left out.
+    """
+    found: dict[str, str] = {}
+    level, n_containers, n_bytes, n_turtle = [root], 0, 0, 0
+    for _ in range(limits.depth + 1):
+        room = max(0, limits.n_containers - n_containers)
+        _drop(dropped, level[room:], f"more than {limits.n_containers} containers")
+        level = level[:room]
+        n_containers += len(level)
+        deeper: list[str] = []
+        for container, listing in zip(
+            level, in_threads(pool, lambda one: _listed(client, one, dropped), level), strict=True
+        ):
+            n_bytes, n_turtle = n_bytes + listing.n_bytes, n_turtle + listing.n_turtle_bytes
+            if n_bytes > limits.listing_bytes or n_turtle > limits.turtle_bytes:
+                dropped.add(container, "the pod's listings are too long")
+                continue
+            for address, said in listing.members.items():
+                if address.endswith("/"):
+                    deeper.append(address)
+                else:
+                    found[address] = said
+        level = deeper
+        if not level:
+            return found
+        if len(found) > 2 * limits.n_documents:
+            break
+    _drop(dropped, level, f"more than {limits.depth} containers deep, or too much before it")
+    return found
+
+
+def _drop(dropped: Dropped, names: Iterable[str], why: str) -> None:
+    for name in names:
+        dropped.add(name, why)
+
+
+def _listed(client: SolidClient, container: str, dropped: Dropped) -> Listing:
+    try:
+        return client.members(container)
+    except AccessDenied:
+        return Listing({}, 0, 0)
+    except (DataError, SettingsError) as error:
+        dropped.add(container, error.what)
+        return Listing({}, 0, 0)
