@@ -156,7 +156,7 @@ class PodGate:
     def _note_failure(self) -> None:
         self._failed += 1
         self._answered = 0
-        if self._until is None and self._failed < self._n_failures:
+        if self._until is None and self._failed <= self._n_failures - 1:
             return
         if self._until is not None and self._clock() < self._until:
             return  # of those that were under way when it opened

@@ -1,0 +1,259 @@
+"""Servers of pods that drip, hang, lie about sizes or never end: each exchange ends in time."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import threading
+import time
+
+import pytest
+
+from cloister.core.deadline import within
+from cloister.core.errors import CloisterError, DataError
+from cloister.core.ids import AgentId
+from cloister.pods.datastore import LeftOut
+from cloister.pods.pod_gate import PodAway, PodGate
+from cloister.pods.solid_client import SolidClient
+from cloister.pods.solid_listing import ListingLimits
+from cloister.pods.solid_pod import SolidPod
+from pods.hostile_server import Deed, answer, drip, hostile_server
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n"
+
+
+def hang(connection: socket.socket, path: str) -> None:
+    connection.recv(1)
+
+
+def drip_headers(connection: socket.socket, path: str) -> None:
+    drip(connection, HEAD + b"x-slow: ")
+
+
+def drip_body(connection: socket.socket, path: str) -> None:
+    drip(connection, HEAD + b"content-length: 1000000\r\n\r\n")
+
+
+def drip_chunks(connection: socket.socket, path: str) -> None:
+    connection.sendall(HEAD + b"transfer-encoding: chunked\r\n\r\n")
+    while True:
+        connection.sendall(b"1\r\na\r\n")
+        time.sleep(0.05)
+
+
+def endless_interim(connection: socket.socket, path: str) -> None:
+    while True:
+        connection.sendall(b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n")
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    "deed", [hang, drip_headers, drip_body, drip_chunks, endless_interim], ids=lambda d: d.__name__
+)
+def test_an_exchange_ends_at_its_deadline_whatever_is_dripped(deed: Deed) -> None:
+    with hostile_server(deed) as server, SolidClient(timeout_s=0.5) as client:
+        began = time.monotonic()
+        with pytest.raises(PodAway):
+            client.get(server.address + "a.txt")
+        assert 0.4 < time.monotonic() - began < 2.0
+        if deed is not hang:
+            assert server.closed_early.wait(5.0)  # the connection was closed
+
+
+def test_a_handshake_that_hangs_ends_at_the_deadline() -> None:
+    with hostile_server(hang) as server, SolidClient(timeout_s=0.5) as client:
+        began = time.monotonic()
+        with pytest.raises(PodAway):
+            client.get(server.address.replace("http:", "https:"))
+        assert time.monotonic() - began < 2.0
+
+
+def test_a_name_that_is_not_found_in_time_ends_at_the_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *a, **b: time.sleep(5))
+    with SolidClient(timeout_s=0.3) as client:
+        began = time.monotonic()
+        with pytest.raises(PodAway):
+            client.get("https://pods.example/ann/a.txt")
+        assert time.monotonic() - began < 2.0
+
+
+def test_an_outer_deadline_holds_for_several_exchanges_together() -> None:
+    def slow(connection: socket.socket, path: str) -> None:
+        time.sleep(0.2)
+        connection.sendall(answer(b"cough"))
+
+    with hostile_server(slow) as server, SolidClient(timeout_s=10.0) as client:
+        began = time.monotonic()
+        with within(0.5), pytest.raises(PodAway):
+            [client.get(server.address + "a.txt") for _ in range(10)]
+        assert time.monotonic() - began < 2.0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        answer(gzip.compress(b"0" * 10_000_000), "text/plain", "content-encoding: gzip"),
+        answer(b"x" * 200_000),
+        HEAD + b"transfer-encoding: chunked\r\n\r\n" + b"30d40\r\n" + b"x" * 200_000 + b"\r\n",
+        HEAD + b"transfer-encoding: chunked\r\n\r\n" + b"1\r\na\r\n" * 5_000 + b"0\r\n\r\n",
+    ],
+    ids=["compressed", "too long", "too long in chunks", "too many pieces"],
+)
+def test_an_answer_that_unpacks_too_far_is_refused_and_the_server_is_not_left_alone(
+    body: bytes,
+) -> None:
+    with (
+        hostile_server(lambda connection, path: connection.sendall(body)) as server,
+        SolidClient(timeout_s=5.0) as client,
+    ):
+        for _ in range(5):
+            with pytest.raises(DataError):
+                client.get(server.address + "a.txt", max_bytes=100_000)
+        assert client.gate.state().state == "closed"
+
+
+def test_a_server_that_drips_is_left_alone_and_then_tried_again() -> None:
+    deeds: list[Deed] = [drip_headers]
+    with hostile_server(lambda connection, path: deeds[0](connection, path)) as server:
+        gate = PodGate("ann", n_failures=2, rest_s=0.6)
+        with SolidClient(timeout_s=0.2, gate=gate) as client:
+            for _ in range(2):
+                with pytest.raises(PodAway):
+                    client.get(server.address)
+            n_before, began = server.n_requests, time.monotonic()
+            for _ in range(100):
+                with pytest.raises(PodAway):
+                    client.get(server.address)
+            assert time.monotonic() - began < 0.3  # nobody waits
+            assert server.n_requests == n_before  # and nothing is sent
+            assert gate.state().state == "open"
+            deeds[0] = lambda connection, path: connection.sendall(answer(b"cough"))
+            time.sleep(0.7)
+            assert gate.state().state == "half-open"
+            assert client.get(server.address).content == b"cough"
+            assert gate.state().state == "closed"
+
+
+def test_a_server_that_answers_every_other_request_is_left_alone_too() -> None:
+    gate = PodGate("ann", n_failures=3)
+    for _ in range(3):
+        gate.enter()
+        gate.leave(failed=False)
+        gate.enter()
+        gate.leave(failed=True)
+    assert gate.state().state == "open"
+
+
+def test_rests_grow_and_are_short_again_after_many_answers() -> None:
+    now = [0.0]
+    gate = PodGate("ann", n_failures=1, rest_s=1.0, most_rest_s=4.0, clock=lambda: now[0])
+    rests = []
+    for _ in range(4):
+        gate.enter()
+        gate.leave(failed=True)
+        rests.append(gate.state().rest_s)
+        now[0] += rests[-1]
+    assert rests == [1.0, 2.0, 4.0, 4.0]
+    for _ in range(101):
+        gate.enter()
+        gate.leave(failed=False)
+    gate.enter()
+    gate.leave(failed=True)
+    assert gate.state().rest_s == 1.0
+
+
+def test_one_request_at_a_time_is_let_through_to_try() -> None:
+    now = [0.0]
+    gate = PodGate("ann", n_failures=1, clock=lambda: now[0])
+    gate.enter()
+    gate.leave(failed=True)
+    now[0] += 100.0
+    gate.enter()
+    with pytest.raises(PodAway):
+        gate.enter()
+    gate.leave(failed=False)
+    gate.enter()
+
+
+def test_requests_beyond_the_limit_wait_within_their_deadline() -> None:
+    gate = PodGate("ann", n_at_once=1)
+    gate.enter()
+    began = time.monotonic()
+    with within(0.2), pytest.raises(PodAway):
+        gate.enter()
+    assert time.monotonic() - began < 1.0
+
+
+def test_closing_a_client_wakes_whoever_waits_for_an_answer() -> None:
+    ended = threading.Event()
+    with hostile_server(hang) as server:
+        client = SolidClient(timeout_s=60.0)
+
+        def ask() -> None:
+            with pytest.raises(CloisterError):
+                client.get(server.address)
+            ended.set()
+
+        threading.Thread(target=ask, daemon=True).start()
+        while not server.n_requests:
+            time.sleep(0.01)
+        client.close()
+        assert ended.wait(2.0)
+
+
+def listing(container: str, *names: str) -> bytes:
+    lines = [f"<{container}> <http://www.w3.org/ns/ldp#contains> <{container}{n}> ." for n in names]
+    body = "\n".join(lines).encode()
+    return answer(body, "application/n-triples", 'link: <.acl>; rel="acl"')
+
+
+def tree(connection: socket.socket, path: str) -> None:
+    """Each container has two more inside, without end; the first has two documents."""
+    port = connection.getsockname()[1]
+    root = f"http://localhost:{port}"
+    if path.endswith(".acl"):
+        rule = (
+            "@prefix acl: <http://www.w3.org/ns/auth/acl#>. <#r> a acl:Authorization;"
+            " acl:agentClass <http://xmlns.com/foaf/0.1/Agent>; acl:mode acl:Read;"
+            f" acl:default <{root}/p/>; acl:accessTo <{root}/p/>."
+        )
+        own = path == "/p/.acl"
+        missing = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+        connection.sendall(answer(rule.encode(), "text/turtle") if own else missing)
+    elif path == "/p/":
+        connection.sendall(listing(root + path, "x/", "y/", "a.txt", "b.txt"))
+    elif path.endswith("/"):
+        connection.sendall(listing(root + path, "x/", "y/"))
+    else:
+        link = f'link: <{path.rsplit("/", 1)[1]}.acl>; rel="acl"'
+        connection.sendall(answer(b"", "text/plain", link, 'etag: "1"'))
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [ListingLimits(n_containers=50), ListingLimits(depth=5), ListingLimits(listing_bytes=10_000)],
+    ids=["containers", "depth", "bytes"],
+)
+def test_a_tree_of_containers_without_end_is_cut_and_named_and_the_rest_is_listed(
+    limits: ListingLimits,
+) -> None:
+    with hostile_server(tree) as server, SolidClient() as client:
+        root = server.address + "p/"
+        pod = SolidPod(client, root, owner=AgentId("mallory"), limits=limits)
+        left_out: list[LeftOut] = []
+        found = [one.doc_id for one in pod.resources(left_out)]
+    assert found == [root + "a.txt", root + "b.txt"]
+    assert left_out
+    assert server.n_requests < 200
+
+
+def test_documents_beyond_the_limit_are_named() -> None:
+    with hostile_server(tree) as server, SolidClient() as client:
+        root = server.address + "p/"
+        limits = ListingLimits(n_documents=1, depth=0)
+        pod = SolidPod(client, root, owner=AgentId("mallory"), limits=limits)
+        left_out: list[LeftOut] = []
+        assert [one.doc_id for one in pod.resources(left_out)] == [root + "a.txt"]
+    assert [one.name for one in left_out] == [root + "x/", root + "y/", root + "b.txt"]
