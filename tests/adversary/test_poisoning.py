@@ -26,6 +26,7 @@ from cloister.adversary.poisoning import (
     ModelPoisoning,
     OnOff,
     OppositeModel,
+    RandomWalk,
     Target,
     highest_in_feature,
     lie_deviation,
@@ -204,6 +205,8 @@ def test_wrong_settings_are_refused() -> None:
         lambda: make_tampering("hope", attackers=[1], seed=1),
         lambda: make_tampering("dyn-opt", attackers=[1], seed=1),
         lambda: make_tampering("promote-model", attackers=[1], seed=1),
+        lambda: make_tampering("promote-slowly", attackers=[1], seed=1),
+        lambda: RandomWalk(attackers=[1], seed=1, reach=0.0),
         lambda: make_tampering("on-off:poison-clicks", attackers=[1], seed=1),
         lambda: make_tampering("lie", attackers=[-1], seed=1),
         lambda: make_tampering("lie", attackers=[1], seed=1, knowledge="some"),  # type: ignore[arg-type]
@@ -218,6 +221,19 @@ def test_wrong_settings_are_refused() -> None:
     ):
         with pytest.raises(SettingsError):
             wrong()
+
+
+# A random walk
+
+
+def test_a_random_walk_has_no_direction_that_adds_up_over_rounds() -> None:
+    attack = RandomWalk(attackers=range(3), seed=1)
+    sent = a_round(3)
+    middle = sent.updates[:3].mean(axis=0)
+    steps = np.array([attack.tampered(sent._replace(round=r))[0] - middle for r in range(400)])
+    length = np.linalg.norm(steps[0])
+    assert np.linalg.norm(steps, axis=1) == pytest.approx(length)
+    assert np.linalg.norm(steps.mean(axis=0)) < 0.15 * length  # 400 of one direction: 1
 
 
 # Little Is Enough

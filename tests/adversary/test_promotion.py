@@ -254,3 +254,16 @@ def test_krum_chooses_attackers_who_agree_with_each_other() -> None:
     target = highest_in_feature(world().test, FEATURE)
     found = promoted(trained("", "krum"), trained("promote-model", "krum"), target)
     assert found.after.top_share > 0.95
+
+
+def test_a_slow_push_stays_within_the_distance_that_the_adaptive_rule_lets_pass() -> None:
+    target = highest_in_feature(world().train, FEATURE)
+    attack = make_tampering("promote-slowly", attackers=range(3), seed=1, target=target)
+    rng = np.random.default_rng(1)
+    updates = rng.normal(0.1, 0.3, (10, world().train.n_features))
+    sent = Sent(updates, clients=np.arange(10), model=np.zeros(updates.shape[1]), round=0)
+    moved = attack.tampered(sent) - updates
+    usual = np.linalg.norm(updates - updates.mean(axis=0), axis=1).mean()
+    assert (np.linalg.norm(moved[:3], axis=1) < 0.2 * usual).all()
+    assert (moved[:3] @ attack.direction > 0).all()
+    assert not moved[3:].any()

@@ -31,10 +31,12 @@ from cloister.adversary.poisoning.opposite_model import OppositeModel
 from cloister.adversary.poisoning.poisoned_clicks import with_poisoned_clicks
 from cloister.adversary.poisoning.promotion import (
     Promotion,
+    SlowPromotion,
     Target,
     highest_in_feature,
     with_promoting_clicks,
 )
+from cloister.adversary.poisoning.random_walk import RandomWalk
 from cloister.core.errors import SettingsError
 from cloister.data.partitions import ClientView, Views
 from cloister.federate.rules import Rule
@@ -59,6 +61,8 @@ __all__ = [
     "OppositeModel",
     "Promoted",
     "Promotion",
+    "RandomWalk",
+    "SlowPromotion",
     "Target",
     "exposure",
     "highest_in_feature",
@@ -123,12 +127,18 @@ def _dyn_opt(asked: Asked) -> ModelPoisoning:
     )
 
 
-def _promotion(asked: Asked) -> ModelPoisoning:
-    if asked.target is None:
-        raise _lacking("promote-model", "target", "say what is promoted")
-    return Promotion(
-        attackers=asked.attackers, knowledge=asked.knowledge, seed=asked.seed, target=asked.target
-    )
+def _promotion(made: type[Promotion | SlowPromotion]) -> Callable[[Asked], ModelPoisoning]:
+    def make(asked: Asked) -> ModelPoisoning:
+        if asked.target is None:
+            raise _lacking(made.name, "target", "say what is promoted")
+        return made(
+            attackers=asked.attackers,
+            knowledge=asked.knowledge,
+            seed=asked.seed,
+            target=asked.target,
+        )
+
+    return make
 
 
 ATTACKS: Final[dict[str, Attack]] = {
@@ -140,9 +150,13 @@ ATTACKS: Final[dict[str, Attack]] = {
     "min-max": Attack("model", "move back within the largest distance", make=_plain(MinMax)),
     "min-sum": Attack("model", "move back within the largest sum", make=_plain(MinSum)),
     "alternating": Attack("model", "push and pause in turn", make=_plain(Alternating)),
+    "random-walk": Attack("model", "push a new way each round", make=_plain(RandomWalk)),
     "opposite": Attack("model", "send the opposite model, doubled", make=_plain(OppositeModel)),
     "promote-clicks": Attack("data", "click on a target alone", "target"),
-    "promote-model": Attack("model", "push towards a target", "target", _promotion),
+    "promote-model": Attack("model", "push towards a target", "target", _promotion(Promotion)),
+    "promote-slowly": Attack(
+        "model", "push towards a target within chance", "target", _promotion(SlowPromotion)
+    ),
 }
 
 

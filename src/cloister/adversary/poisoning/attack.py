@@ -7,6 +7,7 @@ know what the others have learnt too. They decide what their own clients send, a
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import ClassVar, Literal, NamedTuple, get_args
@@ -18,7 +19,14 @@ from cloister.core.errors import SettingsError
 from cloister.core.random import whole_number
 from cloister.federate.tampering import Sent
 
-__all__ = ["Knowledge", "Known", "ModelPoisoning", "checked_attackers", "reversed_signs"]
+__all__ = [
+    "Knowledge",
+    "Known",
+    "ModelPoisoning",
+    "checked_attackers",
+    "reversed_signs",
+    "usual_distance",
+]
 
 Knowledge = Literal["full", "partial"]
 Floats = NDArray[np.float64]
@@ -140,3 +148,15 @@ def reversed_signs(updates: Floats) -> Floats:
     """
     signs: Floats = -np.sign(updates.mean(axis=0))
     return signs
+
+
+def usual_distance(updates: Floats) -> float:
+    """Return how far one update usually lies from the mean: the root of the total variance.
+
+    Examples
+    --------
+    >>> usual_distance(np.array([[0.0, 3.0], [4.0, 3.0]]))  # squares add up to 8, over 1
+    2.8284271247461903
+    """
+    apart = updates - updates.mean(axis=0)
+    return math.sqrt(float((apart**2).sum()) / max(1, len(updates) - 1))

@@ -1,9 +1,10 @@
 """Targeted promotion: attackers who want one document, or one source, to be seen more.
 
-The thesis leaves targeted attacks for later. Two are here. By clicks: attackers train as everybody
-does, and click on the target alone. By model: attackers push a linear ranker along the features in
-which the target differs from its competitors. What they reach, and what it costs everybody else,
-is measured by :mod:`cloister.adversary.poisoning.exposure`.
+The thesis leaves targeted attacks for later. Three are here. By clicks: attackers train as
+everybody does, and click on the target alone. By model: attackers push a linear ranker along the
+features in which the target differs from its competitors. Slowly: attackers add a small step in
+that direction to their honest updates, to stay below what a rule notices.
+:mod:`cloister.adversary.poisoning.exposure` measures what they reach, and what it costs the others.
 """
 
 from __future__ import annotations
@@ -15,7 +16,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cloister.adversary.poisoning.attack import Floats, Knowledge, Known, ModelPoisoning
+from cloister.adversary.poisoning.attack import (
+    Floats,
+    Knowledge,
+    Known,
+    ModelPoisoning,
+    usual_distance,
+)
 from cloister.adversary.poisoning.poisoned_clicks import with_changed_views
 from cloister.core.errors import DataError, SettingsError
 from cloister.data.clicks import click_model
@@ -23,7 +30,7 @@ from cloister.data.partitions import ClientView, Views
 from cloister.data.ranking_data import RankingData
 from cloister.federate.rules.norm_bounding import lengths
 
-__all__ = ["Promotion", "Target", "highest_in_feature", "with_promoting_clicks"]
+__all__ = ["Promotion", "SlowPromotion", "Target", "highest_in_feature", "with_promoting_clicks"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,15 +203,58 @@ class Promotion(ModelPoisoning):
 
     def crafted(self, known: Known) -> Floats:
         """Return the same row for each attacker."""
-        if known.model.shape != self.direction.shape:
-            raise SettingsError(
-                f"a model of {len(known.model)} parameters is no linear ranker of "
-                f"{len(self.direction)} features",
-                where=self.name,
-                remedy="promote by clicks, or train a linear ranker",
-            )
+        _check_linear(self.name, known.model, self.direction)
         row = self.boost * float(lengths(known.before).mean()) * self.direction
         return np.broadcast_to(row, known.own.shape)
+
+
+class SlowPromotion(ModelPoisoning):
+    """Promotion within chance: each attacker adds a small step towards the target to its update.
+
+    The step is ``reach`` times the usual distance of an update from the mean. The attackers
+    estimate that distance from the updates of the round that they know. The adaptive rule lets 0.2
+    such distances pass. For linear rankers only.
+
+    Parameters
+    ----------
+    attackers, knowledge, seed
+        As for every attack; at least two attackers, or the distance is unknown and nothing happens.
+    target
+        What is promoted, in data that the attackers hold.
+    reach
+        The step, in usual distances, above 0.
+    """
+
+    name = "promote-slowly"
+
+    def __init__(
+        self,
+        *,
+        attackers: Iterable[int],
+        knowledge: Knowledge = "partial",
+        seed: int,
+        target: Target,
+        reach: float = 0.12,
+    ) -> None:
+        super().__init__(attackers=attackers, knowledge=knowledge, seed=seed)
+        if not reach > 0:
+            raise SettingsError(f"must be above 0 (given: {reach})", where="reach")
+        self.reach = reach
+        self.direction = _direction(target)
+
+    def crafted(self, known: Known) -> Floats:
+        """Return each attacker's own update, moved a little towards the target."""
+        _check_linear(self.name, known.model, self.direction)
+        return known.own + self.reach * usual_distance(known.before) * self.direction
+
+
+def _check_linear(name: str, model: Floats, direction: Floats) -> None:
+    if model.shape != direction.shape:
+        raise SettingsError(
+            f"a model of {len(model)} parameters is no linear ranker of {len(direction)} features",
+            where=name,
+            remedy="promote by clicks, or train a linear ranker",
+        )
 
 
 def _direction(target: Target) -> Floats:

@@ -29,10 +29,14 @@ ATTACKS: Final[dict[AttackName, str]] = {
     "no larger than any known one's.",
     "alternating": "Attackers push against what they learnt every other round and send next to "
     "nothing in between, so that rules that watch directions see them cancel.",
+    "random-walk": "Attackers push together, in a direction that is new in each round, so that "
+    "nothing adds up over rounds.",
     "opposite": "Attackers send their local model turned round and doubled; they do not hide.",
     "promote-clicks": "Attackers click on target documents alone, to have them shown more.",
     "promote-model": "Attackers push the ranker along the features in which target documents "
     "differ from their competitors.",
+    "promote-slowly": "Attackers add a small step towards target documents to their honest "
+    "updates, below what the adaptive rule notices.",
 }
 RULES: Final[dict[RuleName, str]] = {
     "fedavg": "No defence: the mean of updates, weighted by interactions. One attacker moves it "

@@ -48,9 +48,11 @@ AttackName = Literal[
     "min-max",
     "min-sum",
     "alternating",
+    "random-walk",
     "opposite",
     "promote-clicks",
     "promote-model",
+    "promote-slowly",
 ]
 
 _DATA_ATTACKS: Final = ("none", "poison-clicks", "promote-clicks")
@@ -150,8 +152,8 @@ class SimulationSettings(Settings):
         For attacks on what is sent: so many rounds of attack, then so many of good behaviour;
         always, unless ``off_rounds`` is given.
     target_feature
-        For ``promote-clicks`` and ``promote-model``: the documents of each query that are highest
-        in this feature, from 0, are promoted.
+        For the attacks that promote: the documents of each query that are highest in this feature,
+        from 0, are promoted.
     seed
         Decides everything that is drawn at random.
     """
