@@ -17,6 +17,7 @@ from cloister.core.ids import AgentId, DocId, PodId, ServerId
 from cloister.core.rights import STRANGER, Reader, Rights
 from cloister.index.analysis import TextAnalysis
 from cloister.index.shard import Shard
+from cloister.pods.extraction.pool import RawDocument
 from cloister.pods.folder_pod import FolderPod
 from cloister.pods.index_resource import DocumentTerms, decode_terms, encode_terms, terms_id
 from cloister.pods.pod_files import PodFiles
@@ -34,9 +35,9 @@ class CountingPod(FolderPod):
 
     n_texts = 0
 
-    def text(self, doc_id: DocId) -> str:
+    def content(self, doc_id: DocId) -> RawDocument:
         self.n_texts += 1
-        return super().text(doc_id)
+        return super().content(doc_id)
 
 
 @pytest.fixture

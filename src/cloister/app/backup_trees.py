@@ -17,6 +17,7 @@ from cloister.core.file_errors import explained
 from cloister.index.shard_files import COMMIT_KIND, CURRENT, LOCK, SEGMENT
 from cloister.pods.registry import LOCK as HOME_LOCK
 from cloister.pods.registry import PODS
+from cloister.pods.text_store import TEXTS
 from cloister.store.array_file import from_bytes
 from cloister.store.backup import TreeFile
 
@@ -28,10 +29,15 @@ _NOT_COPIED: Final = (LOCK, HOME_LOCK)
 
 
 def home_files(home: Path) -> Iterator[TreeFile]:
-    """Give the files of a home folder: the list of pods, and every index as of one commit."""
+    """Give the files of a home folder: the list of pods, and every index as of one commit.
+
+    Kept texts stay out: what an owner deletes is not to live on in backups.
+    """
     if not (home / PODS).exists():
         raise NotFound("no home folder of pods", where=str(home), remedy="see: cloister pods list")
     for folder, paths in _folders(home):
+        if folder == home / TEXTS:
+            continue
         if (folder / CURRENT).exists():
             yield from _index_files(folder, home)
             paths = [path for path in paths if not _of_index(path)]

@@ -71,7 +71,14 @@ def _changed(
     meant for them. What cannot be read as text any more is nobody's in the index.
     """
     store, shard = registry.datastore(pod), registry.shard(ServerId(pod.server_id))
-    update = partial(update_document, store, shard, doc_id, index_in_pod=pod.index_in_pod)
+    update = partial(
+        update_document,
+        store,
+        shard,
+        doc_id,
+        index_in_pod=pod.index_in_pod,
+        texts=registry.texts(pod),
+    )
     if give:
         update()
     change = store.grant if give else store.revoke

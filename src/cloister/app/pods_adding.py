@@ -22,6 +22,7 @@ def registered_pod(
     server: str,
     credentials: Path | None,
     index_in_pod: bool = False,
+    keep_text: bool = False,
 ) -> RegisteredPod:
     """Return a pod as it is to be registered; a folder that is none becomes one.
 
@@ -31,7 +32,7 @@ def registered_pod(
         place = str(Path(address).absolute())
         raise NotFound("no such folder", where=place, remedy="name a folder of texts")
     found = _found(address, pod, owner, server, credentials)
-    found = found.model_copy(update={"index_in_pod": index_in_pod})
+    found = found.model_copy(update={"index_in_pod": index_in_pod, "keep_text": keep_text})
     registry.require_new(found)
     _make(found)
     return found

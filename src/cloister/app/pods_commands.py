@@ -14,6 +14,7 @@ from cloister.app.pods_options import HomeOption, open_home
 __all__ = ["app"]
 
 Result = dict[str, Any]
+N_LEFT_OUT = 20  # files that are named for each pod
 
 app = typer.Typer(
     help="The pods that can be searched here: folders, and pods on Solid servers.",
@@ -40,9 +41,18 @@ def _show_synced(result: Result) -> None:
     for one in result["synced"]:
         if one["pod_index_failed"]:
             say(f"{one['pod']}: {one['pod_index_failed']} changes of index resources were refused")
+        _show_left_out(one)
     for one in result["failed"]:
         say(f"{one['pod']}: {one['error']}; {one['remedy']}")
     _show_tables(result)
+
+
+def _show_left_out(synced: Result) -> None:
+    files = synced["left_out_files"]
+    for one in files[:N_LEFT_OUT]:
+        say(f"left out: {one['name']}: {one['reason']}")
+    if len(files) > N_LEFT_OUT:
+        say(f"{synced['pod']}: {len(files) - N_LEFT_OUT} more are left out; --json names all")
 
 
 def _show_tables(result: Result) -> None:
@@ -106,6 +116,14 @@ def add(
             help="Keep an index resource beside each document, with the document's rights.",
         ),
     ] = False,
+    keep_text: Annotated[
+        bool,
+        typer.Option(
+            "--keep-text",
+            help="Of a Solid pod, with its owner's consent: keep the texts of documents here,"
+            " encrypted, for results. Of a folder they are kept.",
+        ),
+    ] = False,
     home: HomeOption = None,
     as_json: JsonFlag = False,
 ) -> Result:
@@ -126,6 +144,7 @@ def add(
             server=server,
             credentials=credentials,
             index_in_pod=index_in_pod,
+            keep_text=keep_text,
         )
         return added(registry, found)
 

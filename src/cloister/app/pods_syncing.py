@@ -10,7 +10,6 @@ from cloister.core.ids import PodId, ServerId
 from cloister.pods.pod_index import remove_index_resources
 from cloister.pods.registry import PodRegistry, RegisteredPod
 from cloister.pods.server_tables import ServerTables
-from cloister.pods.sync import sync
 
 __all__ = ["added", "refreshed_tables", "removed", "synced"]
 
@@ -20,11 +19,7 @@ def synced(registry: PodRegistry, pods: Sequence[RegisteredPod]) -> dict[str, An
     done, failed = [], []
     for pod in pods:
         try:
-            counts = sync(
-                registry.datastore(pod),
-                registry.shard(ServerId(pod.server_id)),
-                index_in_pod=pod.index_in_pod,
-            )
+            counts = registry.sync(pod)
         except CloisterError as error:
             failed.append({"pod": pod.pod_id, "error": error.message, "remedy": error.remedy})
         else:

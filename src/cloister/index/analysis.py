@@ -24,7 +24,9 @@ from pydantic import Field
 
 from cloister.core.settings import Settings
 
-__all__ = ["STOP_WORDS", "TextAnalysis"]
+__all__ = ["MAX_WORD_CHARACTERS", "STOP_WORDS", "TextAnalysis"]
+
+MAX_WORD_CHARACTERS: Final = 64  # longer runs of letters are no words: keys, codes, base64
 
 _WORD: Final = re.compile(r"[^\W_]+")
 _REMEMBERED_STEMS: Final = 1 << 16  # a stem takes some 40 µs, and few words make most of a text
@@ -75,7 +77,8 @@ class TextAnalysis(Settings):
     """How texts and queries are cut into terms. Both sides of a search must use the same.
 
     Words are runs of letters and digits in small letters. Characters that Unicode holds for the
-    same (NFKC), such as an accented letter and a letter with an accent, give the same words.
+    same (NFKC), such as an accented letter and a letter with an accent, give the same words. Words
+    of more than 64 characters are left out, of texts and of queries alike.
 
     Parameters
     ----------
@@ -140,7 +143,7 @@ class TextAnalysis(Settings):
         >>> TextAnalysis().term_of("cough"), TextAnalysis().term_of("the")
         ('cough', None)
         """
-        if len(word) < self.min_length:
+        if not self.min_length <= len(word) <= MAX_WORD_CHARACTERS:
             return None
         if self.stop_words == "english" and word in STOP_WORDS:
             return None

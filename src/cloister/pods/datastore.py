@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 from cloister.core.errors import AccessDenied
 from cloister.core.ids import AgentId, DocId, GroupId, PodId
 from cloister.core.rights import Reader, Rights
+from cloister.pods.extraction.pool import RawDocument
 from cloister.pods.web_access_control import Mode
 
 __all__ = ["Datastore", "LeftOut", "Resource", "checked_read", "refused", "rights_tag"]
@@ -53,9 +54,9 @@ class LeftOut(NamedTuple):
 class Datastore(Protocol):
     """A pod, as the program sees it that keeps or indexes the pod.
 
-    Who holds this object can read and change the pod: `read` is the one way that looks at a
-    reader's rights, and the one by which a text may be shown to somebody. It looks at the rights
-    as they are at the pod at that moment, not at what an index remembers.
+    Who holds this object can read and change the pod. A text may be shown to somebody only after
+    `read` or `confirm`: these look at the reader's rights as they are at the pod at that moment,
+    not at what an index remembers.
     """
 
     @property
@@ -74,11 +75,17 @@ class Datastore(Protocol):
     def resource(self, doc_id: DocId) -> Resource | None:
         """Return one document as it is now; None where it is not there or cannot be indexed."""
 
+    def content(self, doc_id: DocId) -> RawDocument:
+        """Return a document as it lies in the pod, for the index."""
+
     def text(self, doc_id: DocId) -> str:
-        """Return the words of a document, for the index."""
+        """Return the words of a document, whoever may read it."""
 
     def read(self, doc_id: DocId, reader: Reader) -> str:
         """Return the words of a document if this reader may read it now, else raise."""
+
+    def confirm(self, doc_id: DocId, reader: Reader) -> str:
+        """Return the ETag of a document if this reader may read it now, else raise."""
 
     def modes(self, doc_id: DocId, reader: Reader) -> frozenset[Mode]:
         """Return what a reader may do with a document, or with data, now."""

@@ -1,8 +1,9 @@
-"""Reads one document of a pod for the index: its terms, with the rights that held for them."""
+"""Reads documents of a pod for the index: their terms, with the rights that held for them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from cloister.core.errors import AccessDenied, DataError
@@ -11,13 +12,32 @@ from cloister.core.rights import NOBODY, Rights
 from cloister.index.analysis import TextAnalysis
 from cloister.index.shard import IndexedDocument, Shard
 from cloister.index.term_counts import TermCounts
-from cloister.pods.datastore import Datastore, Resource, refused
+from cloister.pods.datastore import Datastore, LeftOut, Resource, refused
+from cloister.pods.extraction.pool import (
+    GROUP_BYTES,
+    GROUP_DOCUMENTS,
+    Extracted,
+    RawDocument,
+    extraction_pool,
+)
 from cloister.pods.index_resource import DocumentTerms, joined_counts
 from cloister.pods.pod_index import PodIndex
+from cloister.pods.text_store import KnownText, PodTexts
 
-__all__ = ["ReadDocument", "add_documents", "read_document", "rights_now", "update_document"]
+__all__ = [
+    "DocumentReader",
+    "ReadDocument",
+    "add_documents",
+    "keep_texts",
+    "rights_now",
+    "update_document",
+]
 
 N_TRIES: Final = 3  # to read a document that somebody is just changing
+MAX_COSTLY: Final = 8  # documents of a pod that may end a child process in one sync
+TOO_COSTLY: Final = (
+    f"not read by this sync: {MAX_COSTLY} documents of this pod exceeded their limits"
+)
 
 
 class DocumentTaker(Protocol):
@@ -35,48 +55,123 @@ class DocumentTaker(Protocol):
 
 
 class ReadDocument(NamedTuple):
-    """A document that was read, and its terms where they were counted for an index resource."""
+    """A document that was read, and its terms where they were counted for an index resource.
+
+    ``text`` is None where the terms were there already.
+    """
 
     document: IndexedDocument
     terms: DocumentTerms | None
+    text: str | None
 
     @property
     def n_chars(self) -> int:
         """How long it is, roughly."""
-        terms = () if self.terms is None else self.terms.terms
-        return len(self.document.text) + sum(map(len, terms))
+        return len(self.text or "") + sum(map(len, () if self.terms is None else self.terms.terms))
 
 
-def read_document(
-    datastore: Datastore, resource: Resource, pod_index: PodIndex | None = None
-) -> ReadDocument | None:
-    """Read a document with the rights that held both before and after it was read.
+class DocumentReader:
+    """Reads documents of one pod, each with the rights that held before and after it was read.
 
-    None where it is no text, or somebody keeps changing it.
+    Their words are taken from them by child processes (`cloister.pods.extraction`), many documents
+    at a time. A document that is known to fail is not tried again until it changes.
+
+    Parameters
+    ----------
+    pod_index
+        Index resources from which terms are taken, and into which they are written.
+    texts
+        Where failures are remembered.
     """
-    for _ in range(N_TRIES):
-        known = None if pod_index is None else pod_index.read(resource)
-        text = ""
-        if known is None:
-            try:
-                text = datastore.text(resource.doc_id)
-            except (AccessDenied, DataError):
-                return None
-        now = datastore.resource(resource.doc_id)
+
+    def __init__(
+        self,
+        datastore: Datastore,
+        pod_index: PodIndex | None = None,
+        texts: PodTexts | None = None,
+    ) -> None:
+        self.left_out: list[LeftOut] = []
+        self._datastore = datastore
+        self._pod_index = pod_index
+        self._texts = texts
+        self._n_costly = 0
+
+    def read(self, resources: Iterable[Resource]) -> Iterator[ReadDocument]:
+        """Give documents as they are read; `left_out` names those that cannot be."""
+        waiting = deque((resource, N_TRIES) for resource in resources)
+        while waiting:
+            group: list[_Fetched] = []
+            n_bytes = 0
+            while waiting and len(group) < GROUP_DOCUMENTS and n_bytes < GROUP_BYTES:
+                fetched = self._fetch(*waiting.popleft())
+                if isinstance(fetched, LeftOut):
+                    self.left_out.append(fetched)
+                else:
+                    group.append(fetched)
+                    n_bytes += 0 if fetched.raw is None else len(fetched.raw.content)
+            for fetched, outcome in zip(group, self._extracted(group), strict=True):
+                found = self._checked(fetched, outcome)
+                if isinstance(found, ReadDocument):
+                    yield found
+                elif isinstance(found, LeftOut):
+                    self.left_out.append(found)
+                else:
+                    waiting.append((found, fetched.n_tries - 1))
+
+    def _fetch(self, resource: Resource, n_tries: int) -> _Fetched | LeftOut:
+        if not n_tries:
+            return LeftOut(resource.doc_id, "changed while it was read")
+        if self._n_costly >= MAX_COSTLY:
+            return LeftOut(resource.doc_id, TOO_COSTLY)
+        known = None if self._pod_index is None else self._pod_index.read(resource)
+        if known is not None:
+            return _Fetched(resource, n_tries, known, None)
+        failure = None if self._texts is None else self._texts.failure(resource)
+        if failure is not None:
+            return LeftOut(resource.doc_id, failure)
+        try:
+            return _Fetched(resource, n_tries, None, self._datastore.content(resource.doc_id))
+        except (AccessDenied, DataError) as error:
+            return LeftOut(resource.doc_id, error.what)
+
+    def _extracted(self, group: Sequence[_Fetched]) -> list[Extracted]:
+        raw = [one.raw for one in group if one.raw is not None]
+        found = iter(extraction_pool().extract_all(raw, pod_id=self._datastore.pod_id))
+        return [Extracted() if one.raw is None else next(found) for one in group]
+
+    def _checked(self, fetched: _Fetched, found: Extracted) -> ReadDocument | LeftOut | Resource:
+        """Return a document if it is still as it was; else as it is now, to be read again."""
+        resource = fetched.resource
+        self._n_costly += found.is_costly
+        now = self._datastore.resource(resource.doc_id)
         if now is None:
-            return None
-        if now == resource:
-            terms = known if pod_index is None else pod_index.keep(now, text, known)
-            document = IndexedDocument(
-                doc_id=now.doc_id,
-                pod_id=datastore.pod_id,
-                text=text if terms is None else "",
-                rights=now.rights,
-                etag=now.etag,
-            )
-            return ReadDocument(document, terms)
-        resource = now
-    return None
+            return LeftOut(resource.doc_id, "gone while it was read")
+        if now != resource:
+            return now
+        if found.failure:
+            if found.is_lasting and self._texts is not None:
+                self._texts.keep([KnownText(now.doc_id, now.etag, failure=found.failure)])
+            return LeftOut(now.doc_id, found.failure)
+        terms = fetched.terms
+        if self._pod_index is not None:
+            terms = self._pod_index.keep(now, found.text, fetched.terms)
+        document = IndexedDocument(
+            doc_id=now.doc_id,
+            pod_id=self._datastore.pod_id,
+            text=found.text if terms is None else "",
+            rights=now.rights,
+            etag=now.etag,
+        )
+        return ReadDocument(document, terms, None if fetched.raw is None else found.text)
+
+
+class _Fetched(NamedTuple):
+    """A document that is to be read; its terms where an index resource has them."""
+
+    resource: Resource
+    n_tries: int
+    terms: DocumentTerms | None
+    raw: RawDocument | None
 
 
 def add_documents(index: DocumentTaker, batch: Sequence[ReadDocument]) -> None:
@@ -87,6 +182,16 @@ def add_documents(index: DocumentTaker, batch: Sequence[ReadDocument]) -> None:
         index.add_counted(documents, joined_counts(counted))
     else:
         index.add(documents)
+
+
+def keep_texts(texts: PodTexts | None, documents: Iterable[ReadDocument]) -> None:
+    """Keep the texts of documents that were read, where texts are kept."""
+    if texts is not None:
+        texts.keep(
+            KnownText(one.document.doc_id, one.document.etag, one.text)
+            for one in documents
+            if one.text is not None
+        )
 
 
 def rights_now(datastore: Datastore, doc_id: DocId, etag: str) -> Rights:
@@ -101,7 +206,12 @@ def rights_now(datastore: Datastore, doc_id: DocId, etag: str) -> Rights:
 
 
 def update_document(
-    datastore: Datastore, shard: Shard, doc_id: DocId, *, index_in_pod: bool = False
+    datastore: Datastore,
+    shard: Shard,
+    doc_id: DocId,
+    *,
+    index_in_pod: bool = False,
+    texts: PodTexts | None = None,
 ) -> None:
     """Bring one document of an index up to date, before others get to read it.
 
@@ -116,8 +226,9 @@ def update_document(
     if resource.etag and shard.etags(datastore.pod_id).get(doc_id) == resource.etag:
         return
     pod_index = PodIndex(datastore, shard.analysis) if index_in_pod else None
-    read = read_document(datastore, resource, pod_index)
-    if read is None:
+    found = list(DocumentReader(datastore, pod_index, texts).read([resource]))
+    if not found:
         raise refused()
-    add_documents(shard, [read])
+    keep_texts(texts, found)
+    add_documents(shard, found)
     shard.commit()

@@ -23,15 +23,9 @@ from cloister.core.errors import DataError, NotFound, SettingsError
 from cloister.core.file_errors import writing
 from cloister.core.ids import MAX_ID_LENGTH, AgentId, DocId, GroupId, PodId, checked_id
 from cloister.core.rights import NOBODY, Reader, Rights
-from cloister.pods.datastore import (
-    DATA_ENDING,
-    LeftOut,
-    Resource,
-    checked_read,
-    refused,
-    rights_tag,
-)
-from cloister.pods.document_text import MAX_DOCUMENT_BYTES, media_type_of, text_of
+from cloister.pods.datastore import DATA_ENDING, LeftOut, Resource, refused, rights_tag
+from cloister.pods.document_text import MAX_DOCUMENT_BYTES, media_type_of
+from cloister.pods.extraction.pool import RawDocument
 from cloister.pods.folder_access import (
     ACL_ENDING,
     FolderAccess,
@@ -49,6 +43,9 @@ __all__ = ["FolderPod"]
 
 DESCRIPTION: Final = ".pod.json"
 MAX_DESCRIPTION_BYTES: Final = 10_000
+NO_READER: Final = "no text of a kind that is read"
+NO_CONTENT: Final = f"larger than {MAX_DOCUMENT_BYTES:,} bytes, or changed meanwhile"
+LONG_NAME: Final = f"its name has more than {MAX_ID_LENGTH:,} characters"
 
 
 class FolderPod(RuledPod):
@@ -124,20 +121,26 @@ class FolderPod(RuledPod):
 
     def resources(self, left_out: list[LeftOut] | None = None) -> Iterator[Resource]:
         """Give all documents that can be indexed, in the order of their names."""
+        left_out = [] if left_out is None else left_out
         lists = lru_cache(maxsize=None)(self._access.own_list)  # each is read once for one listing
         groups = self._access.groups()
         for folder in self._files.walk():
             for name in folder.files():
+                path = folder.prefix + name
                 if not media_type_of(name):
+                    if not name.endswith((ACL_ENDING, DATA_ENDING)):
+                        left_out.append(LeftOut(self._names.doc_id(path), NO_READER))
                     continue
                 content = folder.read(name, max_bytes=MAX_DOCUMENT_BYTES)
                 own = name + ACL_ENDING in folder.names
-                path = folder.prefix + name
                 found = self._resource(
                     path, content, lists if own else _except(lists, path), groups
                 )
                 if found is not None:
                     yield found
+                else:
+                    reason = NO_CONTENT if content is None else LONG_NAME
+                    left_out.append(LeftOut(self._names.doc_id(path), reason))
 
     def resource(self, doc_id: DocId) -> Resource | None:
         """Return one document as it is now; None where it is not there or cannot be indexed."""
@@ -147,17 +150,20 @@ class FolderPod(RuledPod):
         content = self._content(name)
         return self._resource(name, content, self._access.own_list, self._access.groups())
 
-    def text(self, doc_id: DocId) -> str:
-        """Return the words of a document, for the index."""
+    def content(self, doc_id: DocId) -> RawDocument:
+        """Return a document as it lies in the folder, for the index."""
         name = self._names.document(doc_id)
         content = None if name is None else self._content(name)
         if name is None or content is None:
             raise refused()
-        return text_of(content, media_type_of(name))
+        return RawDocument(content, media_type_of(name))
 
-    def read(self, doc_id: DocId, reader: Reader) -> str:
-        """Return the words of a document if this reader may read it now, else raise."""
-        return checked_read(lambda: self.modes(doc_id, reader), lambda: self.text(doc_id))
+    def confirm(self, doc_id: DocId, reader: Reader) -> str:
+        """Return the ETag of a document if this reader may read it now, else raise."""
+        etag = _digest(self.content(doc_id).content)
+        if Mode.READ not in self.modes(doc_id, reader):
+            raise refused()
+        return etag
 
     def modes(self, doc_id: DocId, reader: Reader) -> frozenset[Mode]:
         """Return what a reader may do with a document or data; nothing where there is none."""

@@ -11,6 +11,7 @@ from cloister.core.errors import AccessDenied, DataError, SettingsError, StoreEr
 from cloister.core.ids import MAX_ID_LENGTH, DocId
 from cloister.index.analysis import TextAnalysis
 from cloister.pods.datastore import Datastore, Resource
+from cloister.pods.extraction.pool import extraction_pool
 from cloister.pods.index_resource import (
     DocumentTerms,
     decode_terms,
@@ -91,13 +92,14 @@ class PodIndex:
             if resource.doc_id in self._there or not _has_place(resource):
                 continue
             try:
-                text = self._datastore.text(resource.doc_id)
+                raw = self._datastore.content(resource.doc_id)
             except (AccessDenied, DataError):
                 continue
-            if self._datastore.resource(resource.doc_id) != resource:
+            (found,) = extraction_pool().extract_all([raw], pod_id=self._datastore.pod_id)
+            if found.failure or self._datastore.resource(resource.doc_id) != resource:
                 continue  # the next sync looks at it again
             n_failed = self.n_failed
-            self.keep(resource, text, None)
+            self.keep(resource, found.text, None)
             if self.n_failed > n_failed:
                 return
 

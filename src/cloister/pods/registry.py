@@ -1,8 +1,9 @@
 """The pods that one machine keeps or indexes, and the index of each of its servers.
 
 A home folder holds ``pods.json`` (which pods there are, and which pod each server has for itself),
-one index a server under ``servers``, under ``tables`` notes on the tables in the servers' own pods,
-and nothing else. Pods themselves lie where they lie: folders, or Solid servers elsewhere. Passwords
+one index a server under ``servers``, under ``texts`` kept texts of documents with their key
+(`cloister.pods.text_store`), under ``tables`` notes on the tables in the servers' own pods, and
+nothing else. Pods themselves lie where they lie: folders, or Solid servers elsewhere. Passwords
 are not kept here: of a Solid pod the name of a file is kept that holds its client credentials.
 """
 
@@ -36,6 +37,8 @@ from cloister.pods.pods_apart import require_apart, require_names, require_other
 from cloister.pods.search_server import SearchServer
 from cloister.pods.solid_client import SolidClient
 from cloister.pods.solid_credentials_file import read_credentials
+from cloister.pods.sync import SyncCounts, sync
+from cloister.pods.text_store import TEXTS, PodTexts, TextStore
 from cloister.search.node import SearchNode
 from cloister.search.shard_node import ShardNode
 from cloister.search.word_vector_table import WordVectors
@@ -62,6 +65,9 @@ class RegisteredPod(Settings):
         Of a Solid pod: a JSON file with ``issuer``, ``client_id``, ``client_secret``, ``web_id``.
     index_in_pod
         Whether an index resource is kept beside each document.
+    keep_text
+        Of a Solid pod: whether its owner agrees that texts of documents are kept in the home, to
+        be shown without fetching them again. Of a folder they always are.
     """
 
     pod_id: str
@@ -71,6 +77,7 @@ class RegisteredPod(Settings):
     address: str
     credentials: str = ""
     index_in_pod: bool = False
+    keep_text: bool = False
 
 
 class PodRegistry:
@@ -89,6 +96,8 @@ class PodRegistry:
         self._stores: dict[str, Datastore] = {}
         self._listed: tuple[tuple[int, int, int], dict[str, list[RegisteredPod]]] | None = None
         self._opening = threading.RLock()
+        self._texts = TextStore(self.home / TEXTS)
+        self._open.callback(self._texts.close)
 
     def __enter__(self) -> PodRegistry:
         return self
@@ -148,6 +157,7 @@ class PodRegistry:
         shard = self.shard(ServerId(pod.server_id))
         n = shard.delete(list(shard.etags(pod_id)))
         shard.commit()
+        self._texts.retain(pod_id, {})
         with self._changing():
             others = [one for one in self.pods.values() if one.pod_id != pod_id]
             self._write(others, list(self.server_pods.values()))
@@ -188,6 +198,23 @@ class PodRegistry:
                     self._stores[pod.address] = self._solid_pod(pod, Path(pod.credentials))
             return self._stores[pod.address]
 
+    def texts(self, pod: RegisteredPod) -> PodTexts:
+        """Return what is kept of a pod's texts."""
+        keeping = pod.kind == "folder" or pod.keep_text
+        return PodTexts(self._texts, PodId(pod.pod_id), keeping)
+
+    def sync(
+        self, pod: RegisteredPod, *, unreachable: Literal["keep", "hide"] = "keep"
+    ) -> SyncCounts:
+        """Bring a pod's documents, rights and kept texts up to date; see `cloister.pods.sync`."""
+        return sync(
+            self.datastore(pod),
+            self.shard(ServerId(pod.server_id)),
+            unreachable=unreachable,
+            index_in_pod=pod.index_in_pod,
+            texts=self.texts(pod),
+        )
+
     def datastore_as(self, pod: RegisteredPod, credentials: Path) -> Datastore:
         """Return a pod on a Solid server as somebody reaches it with their own credentials."""
         return self._solid_pod(pod, credentials)
@@ -225,14 +252,20 @@ class PodRegistry:
     def read_text(self, server_id: ServerId, doc_id: DocId, reader: Reader) -> str:
         """Return a text if its pod lets the reader read it now; else raise the one refusal.
 
-        So it does too where the pod cannot be reached or read.
+        So it does too where the pod cannot be reached or read. A kept text is taken where the pod
+        confirms its version; otherwise the document is fetched, and a child process reads it.
         """
         pod_id = self.shard(server_id).pod_of(doc_id)
         pod = None if pod_id is None else self.pods.get(pod_id)
         if pod is None:
             raise refused()
         try:
-            return self.datastore(pod).read(doc_id, reader)
+            store, texts = self.datastore(pod), self.texts(pod)
+            if texts.is_keeping:
+                kept = self._texts.text(doc_id, store.confirm(doc_id, reader))
+                if kept is not None:
+                    return kept
+            return store.read(doc_id, reader)
         except (AccessDenied, NotFound, StoreError, DataError):
             raise refused() from None
 

@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
 
 from cloister.core.errors import AccessDenied, SettingsError, StoreError
-from cloister.core.ids import AgentId, DocId, GroupId
+from cloister.core.ids import AgentId, DocId, GroupId, PodId
 from cloister.core.rights import NOBODY, Reader, Rights
 from cloister.pods.datastore import checked_read, refused
+from cloister.pods.extraction.pool import RawDocument, extraction_pool
 from cloister.pods.index_resource import terms_id
 from cloister.pods.web_access_control import AccessRules, Authorization, Mode
 
@@ -28,6 +29,14 @@ RuleChange = Callable[[AccessRules], AccessRules]
 
 class RuledPod(ABC):
     """A pod whose documents have access control lists."""
+
+    def text(self, doc_id: DocId) -> str:
+        """Return the words of a document, whoever may read it; a child process reads it."""
+        return extraction_pool().extract(self.content(doc_id), pod_id=self.pod_id)
+
+    def read(self, doc_id: DocId, reader: Reader) -> str:
+        """Return the words of a document if this reader may read it now, else raise."""
+        return checked_read(lambda: self.modes(doc_id, reader), lambda: self.text(doc_id))
 
     def set_rights(self, doc_id: DocId, rights: Rights) -> None:
         """Let just these read a document; who may write or control it stays as it is.
@@ -113,6 +122,15 @@ class RuledPod(ABC):
             with suppress(AccessDenied, StoreError):
                 if self._has_data(terms):
                     self._copy_rules(doc_id, terms)
+
+    @property
+    @abstractmethod
+    def pod_id(self) -> PodId:
+        """Name of the pod."""
+
+    @abstractmethod
+    def content(self, doc_id: DocId) -> RawDocument:
+        """Return a document as it lies in the pod, for the index."""
 
     @abstractmethod
     def modes(self, doc_id: DocId, reader: Reader) -> frozenset[Mode]:

@@ -17,22 +17,16 @@ from cloister.core.errors import AccessDenied, Conflict, DataError, SettingsErro
 from cloister.core.ids import MAX_ID_LENGTH, AgentId, DocId, PodId, checked_id
 from cloister.core.rights import NOBODY, Reader, Rights
 from cloister.pods.courtesy import Courtesy
-from cloister.pods.datastore import (
-    DATA_ENDING,
-    LeftOut,
-    Resource,
-    checked_read,
-    refused,
-    rights_tag,
-)
-from cloister.pods.document_text import MEDIA_TYPES, media_type_of, text_of
+from cloister.pods.datastore import DATA_ENDING, LeftOut, Resource, refused, rights_tag
+from cloister.pods.document_text import MEDIA_TYPES, media_type_of
+from cloister.pods.extraction.pool import RawDocument
 from cloister.pods.index_resource import terms_id
 from cloister.pods.pod_files import checked_name
 from cloister.pods.pod_gate import PodAway
 from cloister.pods.ruled_pod import RuledPod
 from cloister.pods.solid_access import AccessMoment, SolidAccess
 from cloister.pods.solid_client import SolidClient
-from cloister.pods.solid_http import ABSENT, REFUSED, checked_address
+from cloister.pods.solid_http import ABSENT, REFUSED, SolidResponse, checked_address
 from cloister.pods.solid_listing import (
     N_THREADS,
     Dropped,
@@ -142,34 +136,43 @@ class SolidPod(RuledPod):
             return None
         return self._resource(doc_id, "", self._access.now())
 
-    def text(self, doc_id: DocId) -> str:
-        """Return the words of a document, for the index."""
+    def content(self, doc_id: DocId) -> RawDocument:
+        """Return a document as the server gives it, for the index."""
         self._require_document(doc_id)
         response = self._client.get(doc_id)
-        if response.media_type not in TEXT_TYPES:
-            raise DataError("not a text", where=doc_id)
-        return text_of(response.content, response.media_type)
+        return RawDocument(response.content, response.media_type)
 
     def read(self, doc_id: DocId, reader: Reader) -> str:
         """Return the words of a document if this reader may read it now, else raise.
 
         Where the client acts for the reader, the server itself decides.
         """
-        if reader.agent_id and reader.agent_id == self._client.web_id:
-            return self.text(doc_id)
-        return checked_read(lambda: self.modes(doc_id, reader), lambda: self.text(doc_id))
+        return self.text(doc_id) if self._acts_for(reader) else super().read(doc_id, reader)
+
+    def confirm(self, doc_id: DocId, reader: Reader) -> str:
+        """Return the ETag of a document if this reader may read it now, else raise."""
+        self._require_document(doc_id)
+        response = self._client.head(doc_id)
+        if not self._acts_for(reader) and Mode.READ not in self._modes(doc_id, reader, response):
+            raise refused()
+        return response.etag
 
     def modes(self, doc_id: DocId, reader: Reader) -> frozenset[Mode]:
         """Return what a reader may do with a document or data; nothing where there is none."""
         if not self._holds(doc_id):
             return frozenset()
         try:
-            response = self._client.head(doc_id)
-            moment = self._access.now()
-            rules = moment.rules(doc_id, response)
+            return self._modes(doc_id, reader, self._client.head(doc_id))
         except AccessDenied:
             return frozenset()
+
+    def _modes(self, doc_id: DocId, reader: Reader, response: SolidResponse) -> frozenset[Mode]:
+        moment = self._access.now()
+        rules = moment.rules(doc_id, response)
         return rules.modes(reader, owner=self.owner, members=moment.members(rules))
+
+    def _acts_for(self, reader: Reader) -> bool:
+        return bool(reader.agent_id) and reader.agent_id == self._client.web_id
 
     def write(self, name: str, text: str, *, rights: Rights | None = None) -> DocId:
         """Store a text; it is never there with other rights than these.
@@ -227,7 +230,7 @@ class SolidPod(RuledPod):
 
         Where the client acts for the reader, the server itself decides.
         """
-        if not reader.agent_id or reader.agent_id != self._client.web_id:
+        if not self._acts_for(reader):
             return super().read_data(data_id, reader)
         found = self.data(data_id)
         if found is None:

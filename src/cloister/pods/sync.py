@@ -26,12 +26,14 @@ from cloister.index.shard import IndexedDocument
 from cloister.index.term_counts import TermCounts
 from cloister.pods.datastore import Datastore, LeftOut, Resource
 from cloister.pods.document_reading import (
+    DocumentReader,
     ReadDocument,
     add_documents,
-    read_document,
+    keep_texts,
     rights_now,
 )
 from cloister.pods.pod_index import PodIndex
+from cloister.pods.text_store import PodTexts
 
 __all__ = ["SyncCounts", "SyncedIndex", "sync"]
 
@@ -50,14 +52,15 @@ class SyncCounts(NamedTuple):
     unchanged
         Documents of which neither text nor rights changed.
     left_out
-        Documents that cannot be read as text, or that changed while they were read; they are not
-        in the index, and the next sync tries again.
+        Files that are not in the index: no text of a kind that is read, too large, costly or
+        deep, or changed while they were read. A document that failed is read again when it
+        changes.
     from_pod_index
         Of those added or changed: indexed from their index resources, their texts not fetched.
     pod_index_written, pod_index_failed
         Index resources that were written, and changes to index resources that the pod refused.
     left_out_files
-        What a listing left out, each with the reason.
+        The files of ``left_out``, each with the reason.
     """
 
     added: int = 0
@@ -107,6 +110,7 @@ def sync(
     *,
     unreachable: Literal["keep", "hide"] = "keep",
     index_in_pod: bool = False,
+    texts: PodTexts | None = None,
 ) -> SyncCounts:
     """Make an index hold what a pod holds, with the rights that hold there.
 
@@ -124,6 +128,9 @@ def sync(
         Whether the pod keeps an index resource beside each document, from which this index and
         others can be made. They are written with the documents' rules. Without Write the client is
         refused, and told so in the counts.
+    texts
+        Where texts are kept, and failures remembered. What is kept of documents that are gone or
+        changed is erased before any text is read.
     """
     held = _held(index, datastore.pod_id)
     not_listed: list[LeftOut] = []
@@ -135,21 +142,28 @@ def sync(
         raise
     plan = _plan(held, listed)
     _take_away(index, plan.gone, plan.rights)
+    if texts is not None:
+        texts.retain({doc_id: resource.etag for doc_id, resource in listed.items()})
     tags = {doc_id: held[doc_id].etag for doc_id in plan.rights}
     _confirm_rights(datastore, index, {doc_id: tag for doc_id, tag in tags.items() if tag})
     pod_index = PodIndex(datastore, index.analysis) if index_in_pod else None
     if pod_index is not None:
         pod_index.mend(listed)
-    left_out: list[DocId] = []
-    for batch in _batches(_documents(datastore, plan.to_read, left_out, pod_index)):
+    reader = DocumentReader(datastore, pod_index, texts)
+    for batch in _batches(reader.read(plan.to_read)):
+        keep_texts(texts, batch)
         add_documents(index, batch)
         index.commit()
         tags = {one.document.doc_id: one.document.etag for one in batch}
         _confirm_rights(datastore, index, {name: tags[name] for name in tags if name in held})
+    left_out = frozenset(DocId(one.name) for one in reader.left_out)
     _take_away(index, [doc_id for doc_id in left_out if doc_id in held], {})
-    counts = _counts(held, listed, plan, frozenset(left_out))
+    if texts is not None:
+        _keep_missing(datastore, texts, listed, left_out)
+    counts = _counts(held, listed, plan, left_out)
     counts = counts._replace(
-        left_out=len(not_listed) + len(left_out), left_out_files=tuple(not_listed)
+        left_out=len(not_listed) + len(reader.left_out),
+        left_out_files=(*not_listed, *reader.left_out),
     )
     if pod_index is None:
         return counts
@@ -232,18 +246,20 @@ def _batches(documents: Iterable[ReadDocument]) -> Iterator[list[ReadDocument]]:
         yield batch
 
 
-def _documents(
+def _keep_missing(
     datastore: Datastore,
-    resources: Iterable[Resource],
-    left_out: list[DocId],
-    pod_index: PodIndex | None,
-) -> Iterator[ReadDocument]:
-    for resource in resources:
-        document = read_document(datastore, resource, pod_index)
-        if document is None:
-            left_out.append(resource.doc_id)
-        else:
-            yield document
+    texts: PodTexts,
+    listed: Mapping[DocId, Resource],
+    left_out: frozenset[DocId],
+) -> None:
+    """Keep texts of documents that are indexed already: after a restore, or an update."""
+    etags = {name: one.etag for name, one in listed.items() if name not in left_out}
+    missing = texts.missing(etags)
+    found = DocumentReader(datastore, None, texts).read(
+        one for name, one in listed.items() if name in missing
+    )
+    for batch in _batches(found):
+        keep_texts(texts, batch)
 
 
 def _held(index: SyncedIndex, pod_id: PodId) -> dict[DocId, _Held]:
@@ -265,5 +281,4 @@ def _counts(
         deleted=len(plan.gone),
         rights_changed=len(plan.rights),
         unchanged=len(listed.keys() - touched),
-        left_out=len(left_out),
     )

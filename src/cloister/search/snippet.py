@@ -6,11 +6,13 @@ import re
 from collections.abc import Collection
 from typing import Final
 
-from cloister.index.analysis import TextAnalysis
+from cloister.index.analysis import MAX_WORD_CHARACTERS, TextAnalysis
 
 __all__ = ["snippet"]
 
 SNIPPET_WORDS: Final = 30  # about two lines on a page
+SNIPPET_CHARACTERS: Final = 1_000  # of all words; 30 ordinary ones have some 200
+SEARCHED_CHARACTERS: Final = 100_000  # of a text: some 30 pages
 _PIECE: Final = re.compile(r"\S+")
 _MORE: Final = "…"
 
@@ -24,6 +26,9 @@ def snippet(
 ) -> str:
     """Return the first passage of so many words that holds the most different terms.
 
+    It looks at the first 100,000 characters. It cuts off what a word has beyond 64 characters, and
+    what the passage has beyond 1,000.
+
     Examples
     --------
     >>> snippet("The ward was quiet. Fever and cough all night long.", ["cough"], n_words=3)
@@ -33,16 +38,29 @@ def snippet(
     """
     analysis = analysis or TextAnalysis()
     wanted = frozenset(terms)
-    pieces = _PIECE.findall(text)
+    pieces = [_cut(piece) for piece in _PIECE.findall(text[:SEARCHED_CHARACTERS])]
     known: dict[str, frozenset[str]] = {}  # most words of a long text come again
     for piece in pieces:
         if piece not in known:
-            known[piece] = wanted.intersection(analysis.terms(piece))
+            known[piece] = _terms_in(piece, wanted, analysis)
     begin = _best_begin([known[piece] for piece in pieces], n_words)
-    shown = pieces[begin : begin + n_words]
-    before = [_MORE] if begin else []
-    after = [_MORE] if begin + n_words < len(pieces) else []
-    return " ".join([*before, *shown, *after])
+    shown = " ".join(pieces[begin : begin + n_words])
+    is_all = begin + n_words >= len(pieces) and len(text) <= SEARCHED_CHARACTERS
+    if len(shown) > SNIPPET_CHARACTERS:
+        shown, is_all = shown[:SNIPPET_CHARACTERS].rpartition(" ")[0], False
+    return " ".join([*([_MORE] if begin else []), shown, *([] if is_all else [_MORE])])
+
+
+def _terms_in(piece: str, wanted: frozenset[str], analysis: TextAnalysis) -> frozenset[str]:
+    if piece.isascii() and analysis.stemming == "none":  # most pieces need no analysis
+        small = piece.lower()
+        if not any(term in small for term in wanted):
+            return frozenset()
+    return wanted.intersection(analysis.terms(piece))
+
+
+def _cut(piece: str) -> str:
+    return piece if len(piece) <= MAX_WORD_CHARACTERS else piece[:MAX_WORD_CHARACTERS] + _MORE
 
 
 def _best_begin(found: list[frozenset[str]], n_words: int) -> int:

@@ -17,7 +17,6 @@ from cloister.core.rights import Rights
 from cloister.data.worlds.clinic import ClinicSettings, ClinicWorld, Pod
 from cloister.pods.folder_pod import FolderPod
 from cloister.pods.registry import PodRegistry, RegisteredPod
-from cloister.pods.sync import sync
 
 __all__ = ["SampleClinics", "SampleUser"]
 
@@ -143,7 +142,7 @@ class SampleClinics:
                 address=str(place),
             )
             registry.add(registered)
-            sync(store, registry.shard(node))
+            registry.sync(registered)
 
     def _owner(self, pod: Pod) -> AgentId:
         number = int(pod.pod_id.rpartition("-")[2])

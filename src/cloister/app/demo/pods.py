@@ -19,7 +19,6 @@ from cloister.pods.folder_pod import FolderPod
 from cloister.pods.overlay.fan_out import ask_within
 from cloister.pods.overlay.in_process import InProcessOverlay
 from cloister.pods.registry import PodRegistry, RegisteredPod
-from cloister.pods.sync import sync
 from cloister.search.searcher import Searcher
 
 __all__ = ["search_pods"]
@@ -56,7 +55,7 @@ def _fill(registry: PodRegistry, world: ClinicWorld, folder: Path) -> dict[DocId
                 address=str(place),
             )
             registry.add(registered)
-            sync(store, registry.shard(pod.server_id))
+            registry.sync(registered)
     return pods
 
 

@@ -15,6 +15,7 @@ Long requests are deflated: with TF-IDF they hold the statistics of all terms of
 from __future__ import annotations
 
 import json
+import logging
 import struct
 import zlib
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from cloister.core.errors import DataError
 from cloister.core.ids import ServerId
 from cloister.pods.overlay.record_codec import Codec, codec_of
 from cloister.search.node import (
+    Hit,
     NodeAnswer,
     NodeRequest,
     ServerSummary,
@@ -63,6 +65,7 @@ _TABLE_MARK: Final = b"T"  # what is written as JSON begins with "["
 _TABLE_HEAD: Final = struct.Struct(">BqH")  # of the encoding, of the table, bytes of the name
 _DEFLATED_MARK: Final = b"Z"
 _WHERE: Final = "message of the overlay"
+_log: Final = logging.getLogger(__name__)
 
 
 class Question(NamedTuple):
@@ -102,13 +105,41 @@ def decode_question(content: bytes) -> Question:
     return Question(request, _codec(int | None).decode(known))
 
 
-def encode_answer(answer: NodeAnswer) -> bytes:
-    """Write an answer."""
+def encode_answer(answer: NodeAnswer, *, max_bytes: int = MAX_ANSWER_BYTES) -> bytes:
+    """Write an answer.
+
+    Where documents do not fit, the largest ones are left out, and the log says how many.
+    """
     if isinstance(answer, ServerTable):
-        return _checked_size(_written_table(answer), MAX_ANSWER_BYTES)
+        return _checked_size(_written_table(answer), max_bytes)
     kind = _kind_of(answer, _ANSWERS)
     payload = _codec(_ANSWERS[kind]).encode(answer)
-    return _dumped([WIRE_VERSION, kind, payload], MAX_ANSWER_BYTES)
+    content = _ENCODER.encode([WIRE_VERSION, kind, payload]).encode()
+    if len(content) > max_bytes and isinstance(answer, SubAnswer):
+        fitting = _fitting(answer, len(content) - max_bytes)
+        _log.warning(
+            "%s: %d of %d documents were too large for an answer and were left out",
+            answer.server_id,
+            len(answer.hits) - len(fitting.hits),
+            len(answer.hits),
+        )
+        payload = _codec(SubAnswer).encode(fitting)
+        content = _ENCODER.encode([WIRE_VERSION, kind, payload]).encode()
+    return _checked_size(content, max_bytes)
+
+
+def _fitting(answer: SubAnswer, n_surplus: int) -> SubAnswer:
+    """Leave out documents, the largest first, that have so many bytes together."""
+    codec = _codec(Hit)
+    sizes = [len(_ENCODER.encode(codec.encode(hit)).encode()) for hit in answer.hits]
+    gone: set[int] = set()
+    for place in sorted(range(len(sizes)), key=lambda place: -sizes[place]):
+        if n_surplus <= 0:
+            break
+        n_surplus -= sizes[place]
+        gone.add(place)
+    kept = tuple(hit for place, hit in enumerate(answer.hits) if place not in gone)
+    return answer._replace(hits=kept)
 
 
 def decode_answer(content: bytes, request: NodeRequest) -> NodeAnswer:

@@ -31,7 +31,6 @@ from cloister.pods.overlay.in_process import InProcessOverlay
 from cloister.pods.overlay.proofs import ProofVerifier
 from cloister.pods.overlay.tokens import TokenVerifier, refused
 from cloister.pods.registry import PodRegistry
-from cloister.pods.sync import sync
 from cloister.privacy.mechanisms.secure_noise import SecureNoise
 from cloister.search.node import SubQuery
 from cloister.search.shard_node import ShardNode
@@ -130,9 +129,8 @@ class Node:
             for pod in self._registry.pods.values():
                 if pod.server_id != self.name:
                     continue
-                store, shard = self._registry.datastore(pod), self._registry.shard(self.name)
                 try:
-                    done = sync(store, shard, index_in_pod=pod.index_in_pod)
+                    done = self._registry.sync(pod)
                 except CloisterError as error:
                     log_event("pod_not_synced", level=logging.WARNING, error=type(error).__name__)
                     continue
