@@ -61,5 +61,5 @@ class RandomWalk(ModelPoisoning):
     def crafted(self, known: Known) -> Floats:
         """Return the same row for each attacker."""
         step = stream(self.seed, "random walk", known.round).standard_normal(known.own.shape[1])
-        step *= self.reach * usual_distance(known.before) / np.linalg.norm(step)
+        step *= self.reach * usual_distance(known.before) / float(np.linalg.norm(step))
         return np.broadcast_to(known.before.mean(axis=0) + step, known.own.shape)
