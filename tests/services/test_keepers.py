@@ -14,7 +14,9 @@ import pytest
 
 from cloister.core.errors import BudgetExceeded, Conflict, StoreError
 from cloister.federate.engines.federation import SiteRound
+from cloister.federate.engines.round_failed import RoundSpoilt, TrainingStopped
 from cloister.federate.engines.site_call import SiteId
+from cloister.federate.engines.suspicion import Suspicion
 from cloister.federate.online.noisy_sign_test import SignTest
 from cloister.federate.online.ranker_files import RankerFiles
 from cloister.federate.online.trials import Trials
@@ -36,7 +38,7 @@ class Training:
 
     def __init__(self, *outcomes: Any) -> None:
         self._outcomes = list(outcomes)
-        self.n_steps = 0
+        self.n_steps = self.n_resumed = 0
         self.go_on = threading.Event()
         self.go_on.set()
 
@@ -47,6 +49,9 @@ class Training:
         if isinstance(outcome, Exception):
             raise outcome
         return SiteRound(self.n_steps - 1, (SiteId("a"),), (), {}, 1)
+
+    def resume(self) -> None:
+        self.n_resumed += 1
 
 
 def wait_for(holds: Callable[[], bool]) -> None:
@@ -156,6 +161,26 @@ def test_the_schedule_stops_after_failures_in_a_row_where_attempts_cost_privacy(
     assert training.n_steps == 3
     keeper.pause(False)
     wait_for(lambda: training.n_steps == 6)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RoundSpoilt("too long", suspicion=Suspicion(stopped="no site can be left out")),
+        TrainingStopped("3 sums were spoilt"),
+    ],
+)
+def test_the_schedule_stops_with_the_training_and_resumes_it(
+    keep: Keep, state: ScheduleState, error: Exception
+) -> None:
+    training = Training(error)
+    keeper = keep(training)
+    wait_for(lambda: keeper.paused)
+    time.sleep(0.05)
+    assert (training.n_steps, state.paused, training.n_resumed) == (1, True, 0)
+    keeper.pause(False)
+    wait_for(lambda: training.n_steps > 2)
+    assert (training.n_resumed, state.paused) == (1, False)
 
 
 def test_an_error_after_a_round_does_not_undo_it(keep: Keep) -> None:

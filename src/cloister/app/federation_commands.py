@@ -144,10 +144,36 @@ def pause(folder: Folder, as_json: JsonFlag = False) -> Result:
 @app.command("resume")
 @command_result(show_done)
 def resume(folder: Folder, as_json: JsonFlag = False) -> Result:
-    """Let the schedule of rounds go on."""
+    """Let the schedule of rounds go on, also after spoilt sums stopped it."""
     from cloister.app.federation_operating import paused
 
     return paused(folder, False)
+
+
+@app.command("exclude")
+@command_result(show_done)
+def exclude(
+    folder: Folder,
+    node: Annotated[str, typer.Argument(help="Which node no round asks any more.")],
+    as_json: JsonFlag = False,
+) -> Result:
+    """Ask a node in no round any more: it misbehaves. Searches still ask it."""
+    from cloister.app.federation_operating import asked
+
+    return asked(folder, "PUT", "/v1/exclusions", {"node": node, "excluded": True})
+
+
+@app.command("readmit")
+@command_result(show_done)
+def readmit(
+    folder: Folder,
+    node: Annotated[str, typer.Argument(help="A node that is excluded, named or suspected.")],
+    as_json: JsonFlag = False,
+) -> Result:
+    """Ask a node in rounds again, and suspect it no more."""
+    from cloister.app.federation_operating import asked
+
+    return asked(folder, "PUT", "/v1/exclusions", {"node": node, "excluded": False})
 
 
 @app.command("try")

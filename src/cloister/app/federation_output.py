@@ -52,11 +52,22 @@ def _coordinator_line(told: Result) -> str:
     parts = [f"{told['n_rounds']} rounds", f"{told['n_failed']} failed"]
     parts += ["paused"] if told["paused"] else []
     parts += [f"silent: {', '.join(told['silent_nodes'])}"] if told["silent_nodes"] else []
+    parts += _suspicion_parts(told["suspicion"])
     parts.append(f"ranker {told['serving']['serving'][:12]}")
     if trial := told["serving"]["trial"]:
         parts.append(f"{trial['candidate'][:12]} on trial ({trial['state']})")
     parts += [f"trial {one['outcome']}" for one in told["trials"][-3:]]
     return "; ".join(parts)
+
+
+def _suspicion_parts(told: Result) -> list[str]:
+    if not told["n_spoilt"] and not told["named"]:
+        return []
+    parts = [f"{told['n_spoilt']} sums spoilt"]
+    parts += [f"training stopped: {told['stopped']}"] if told["stopped"] else []
+    parts += [f"named: {', '.join(told['named'])}"] if told["named"] else []
+    parts += [f"suspected: {', '.join(sorted(told['suspects']))}"] if told["suspects"] else []
+    return parts + ([f"next round without {told['left_out']}"] if told["left_out"] else [])
 
 
 def show_round(result: Result) -> None:

@@ -27,6 +27,7 @@ def coordinator_figures(metrics: ServiceMetrics, coordinator: Coordinator) -> No
     """Tell of a coordinator: rounds done and failed, nodes that are silent, trials."""
     _add(metrics, "rounds", "Rounds done", lambda: coordinator.federation.n_rounds)
     _add(metrics, "rounds_failed", "Rounds failed since start", lambda: coordinator.rounds.n_failed)
+    _add(metrics, "spoilt_sums", "Sums discarded", lambda: coordinator.federation.log.n_spoilt())
     _add(metrics, "silent_nodes", "Nodes that are silent", lambda: len(coordinator.silent_nodes()))
     _add(metrics, "paused", "Whether the schedule stands", lambda: coordinator.rounds.paused)
     _add(metrics, "trial", "Whether a trial is under way", coordinator.on_trial)

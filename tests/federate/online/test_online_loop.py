@@ -58,7 +58,7 @@ def test_what_serves_gets_better_by_trials_alone_and_can_be_taken_back(loop: Loo
 
 
 def test_no_number_of_users_makes_a_site_refuse(tmp_path: Path) -> None:
-    privacy = SitePrivacy(epsilon=8.0, delta=1e-3, n_rounds=2, n_users=2)
+    privacy = SitePrivacy(epsilon=8.0, delta=1e-3, n_rounds=2, n_users=30)  # 60 come
     loop = Loop(tmp_path, seed=4, privacy=privacy, min_sites=3)
     try:
         loop.search(1)

@@ -456,6 +456,7 @@ def test_a_client_that_shares_out_another_secret_is_named(secret: str) -> None:
         party.server.add_revealed(message)
     with pytest.raises(AggregationFailed, match="client-4: it shared out another secret"):
         party.server.close()
+    assert party.server.liars() == ("client-4",)
 
 
 # --- order, repetition, foreign sessions

@@ -208,12 +208,13 @@ def _rounds_left(scene: Scene, n_rounds: int) -> int | None:
 
 def _charts(scene: Scene, rounds: list[dict[str, Any]], curve: list[Any]) -> list[Chart]:
     numbers = [one["round_number"] + 1 for one in rounds]
+    n_in = [0 if one["spoilt"] else len(one["nodes"]) for one in rounds]
     taking_part = Chart(
         "taking-part",
         "Nodes whose updates are in each round",
         "round",
         "nodes",
-        [Series("nodes", numbers, [len(one["nodes"]) for one in rounds], style="bars")],
+        [Series("nodes", numbers, n_in, style="bars")],
         (0.0, len(scene.nodes) + 0.5),
     )
     if not curve:

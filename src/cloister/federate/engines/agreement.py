@@ -31,7 +31,7 @@ __all__ = ["FederationAgreement", "SitePrivacy"]
 # would judge sites differently.
 _WITH_MEMORY: Final = frozenset({"fldetector", "adaptive"})
 FALSE_ALARM: Final = 1e-9  # chance that honest sites' sum of a round exceeds the longest allowed
-_ROUNDING: Final = 1 + 1e-9  # lengths of honest updates come from doubles
+ROUNDING: Final = 1 + 1e-9  # lengths of honest updates come from doubles
 
 
 class SitePrivacy(Settings):
@@ -113,6 +113,9 @@ class FederationAgreement(Settings):
         `cloister.data`, sites of five users and more stay below 0.8, and their median is 0.3.
     privacy
         What may be revealed of a user. It needs secure aggregation: sites add the noise in shares.
+    most_spoilt
+        With secure aggregation: training stops after so many sums that some site spoilt, until an
+        operator lets it go on. Each costs the other sites a release.
     simulated
         Whether what is drawn can be drawn again from a seed: then nobody is protected, and all
         records say so.
@@ -140,6 +143,7 @@ class FederationAgreement(Settings):
     scale_bits: int = Field(default=32, ge=0, le=62)
     largest_update: float = Field(default=1.0, gt=0)
     privacy: SitePrivacy | None = None
+    most_spoilt: int = Field(default=3, ge=1)
     simulated: bool = False
 
     @field_validator("name")
@@ -218,9 +222,9 @@ class FederationAgreement(Settings):
         1.0
         """
         if self.privacy is None:
-            return self.largest_update * _ROUNDING
+            return self.largest_update * ROUNDING
         n_expected = self.privacy.n_users * self.sampling_rate
-        return self.privacy.server_rate * self.longest_sum(n_sites) / n_expected * _ROUNDING
+        return self.privacy.server_rate * self.longest_sum(n_sites) / n_expected * ROUNDING
 
     @property
     def fixed_point(self) -> FixedPoint:

@@ -6,6 +6,9 @@ transaction. A site's update is counted once or not at all: what was gathered be
 forgotten, the round begins again from the last ranker, and a site that answered already gives the
 same answer or joins a new session.
 
+What comes out of secure aggregation is one sum, and one site can put anything into it. A sum that
+honest sites cannot make is discarded, and `Suspicion` says whom the next rounds leave out.
+
 The coordinator must be the only one with its database; of two, one gets a `Conflict` in each round.
 """
 
@@ -19,16 +22,17 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from cloister.core.errors import BudgetExceeded, SettingsError
+from cloister.core.errors import BudgetExceeded, DataError, NotFound, SettingsError
 from cloister.federate.database_update_store import DatabaseUpdateStore, kept_in
-from cloister.federate.engines.agreement import FederationAgreement, SitePrivacy
+from cloister.federate.engines.agreement import ROUNDING, FederationAgreement, SitePrivacy
 from cloister.federate.engines.engine import Engine
 from cloister.federate.engines.plain_round import gather_updates
-from cloister.federate.engines.round_failed import RoundFailed
+from cloister.federate.engines.round_failed import RoundFailed, RoundSpoilt, TrainingStopped
 from cloister.federate.engines.round_log import LoggedRound, RoundLog
 from cloister.federate.engines.round_messages import RoundAnnouncement
 from cloister.federate.engines.secure_round import SecureRound
 from cloister.federate.engines.site_call import SiteId
+from cloister.federate.engines.suspicion import Suspicion
 from cloister.federate.fedavg import averaged, checked
 from cloister.federate.local_training import RoundSums
 from cloister.federate.rules import make_rule
@@ -188,6 +192,25 @@ class SiteFederation:
         """Return the ranker after so many rounds; 0 for the first, `NotFound` beyond the last."""
         return Ranker(self._agreement.ranker, self._log.at(n_rounds).model.astype(np.float32))
 
+    @property
+    def suspicion(self) -> Suspicion:
+        """Who may have spoilt sums, whom rounds leave out, and why training is stopped."""
+        return self._log.suspicion()
+
+    def resume(self) -> None:
+        """Let training go on that stopped over spoilt sums; whom it suspects stays."""
+        self._log.change_suspicion(Suspicion.resumed)
+
+    def exclude(self, site: str) -> None:
+        """Ask a site no more, and suspect nobody else, by an operator's word."""
+        if site not in self._known():
+            raise NotFound("no such site", where=site, remedy="name a site of the roster")
+        self._log.change_suspicion(lambda suspicion: suspicion.excluded(site))
+
+    def readmit(self, site: str) -> None:
+        """Ask a site again that was named or suspected, by an operator's word."""
+        self._log.change_suspicion(lambda suspicion: suspicion.readmitted(site))
+
     def step(self) -> SiteRound:
         """Train for one round.
 
@@ -195,6 +218,9 @@ class SiteFederation:
         begins it again. What sites released in it stays on their own ledgers. With secure
         aggregation, sites that refused in it are left out of further attempts at this round, if
         enough others are left: refusing each time would cost those their budgets.
+
+        A sum that honest sites cannot make raises `RoundSpoilt`: the round is over without a new
+        ranker. After too many of them, `TrainingStopped`, until `resume`.
         """
         last = self._log.last()
         privacy = self._agreement.privacy
@@ -225,7 +251,10 @@ class SiteFederation:
     def _plain_round(self, last: LoggedRound) -> _Gathered:
         """Gather sites' mean updates in the open, and add them up by the rule."""
         told, counted = self._announcement(last), self._log.last_counted()
-        came = gather_updates(self._engine, told, counted, timeout_s=self._timeout_s)
+        longest = self._agreement.largest_step(len(self._engine.sites()))
+        came = gather_updates(
+            self._engine, told, counted, longest=longest, timeout_s=self._timeout_s
+        )
         self._require_enough(len(came.sites), last, came.silent, came.faults)
         known = self._log.site_numbers(self._engine.sites())
         numbers = np.array([known[site] for site in came.sites], np.int64)
@@ -241,7 +270,21 @@ class SiteFederation:
     def _secure_round(self, last: LoggedRound) -> _Gathered:
         """Gather the sum over sites by secure aggregation, in a session of its own."""
         agreed = self._agreement
-        members = self._members()
+        suspicion = self.suspicion
+        if suspicion.stopped:
+            raise TrainingStopped(
+                suspicion.stopped,
+                where=agreed.name,
+                remedy="exclude the site that misbehaves, or resume training",
+            )
+        members = self._members(suspicion)
+        if suspicion.named and len(members) < agreed.min_sites:
+            raise RoundFailed(
+                f"without {', '.join(suspicion.named)} {len(members)} sites are left; "
+                f"{agreed.min_sites} are needed",
+                where=f"round {last.n_rounds}",
+                remedy="readmit a site, or agree on a new training",
+            )
         self._require_enough(len(members), last)
         session = agreed.session(secrets.token_hex(32), members)
         told = self._announcement(last)._replace(
@@ -253,22 +296,54 @@ class SiteFederation:
         try:
             found = gathering.run(told, self._log.last_counted())
         except RoundFailed as error:
-            self._faulted |= error.faults.keys()
+            self._faulted |= error.faults.keys() | set(gathering.late)
             raise
         sites = tuple(SiteId(name) for name in found.client_ids)
         faults = gathering.faults | {SiteId(name): "AggregationFailed" for name in found.liars}
         done = SiteRound(last.n_rounds, sites, tuple(gathering.silent), faults, None)
-        if agreed.privacy is not None:
-            model = self._private_model(last.model, found.total, len(sites), agreed.privacy)
-            return _Gathered(model, done)
-        total = agreed.fixed_point.decode(found.total, n_clients=len(sites))
-        sums = RoundSums(total[None, :-1], total[-1:], 0.0, 0.0, 0.0)
-        model = averaged(last.model[None], sums)[0]
-        return _Gathered(model, done._replace(n_interactions=round(total[-1])))
+        try:
+            if agreed.privacy is not None:
+                model = self._private_model(last.model, found.total, len(sites), agreed.privacy)
+                return _Gathered(model, done)
+            model, n_interactions = self._mean_model(last.model, found.total, len(sites))
+            return _Gathered(model, done._replace(n_interactions=n_interactions))
+        except DataError as error:
+            raise self._spoilt(last, done, error.what) from error
 
-    def _members(self) -> list[SiteId]:
+    def _spoilt(self, last: LoggedRound, done: SiteRound, why: str) -> RoundSpoilt:
+        """Write down that a sum was spoilt, and by whom it may have been; return the error."""
+        agreed, n_known = self._agreement, len(self._known())
+
+        def change(before: Suspicion) -> Suspicion:
+            after = before.after_spoilt(done.sites)
+            n_left = n_known - len(after.named) - bool(after.left_out)
+            if n_left < agreed.min_sites:
+                return after.without_leaving_out(
+                    f"a sum was spoilt; without {after.left_out or after.named[-1]} {n_left} sites "
+                    f"are left, and {agreed.min_sites} are needed"
+                )
+            if after.n_spoilt >= agreed.most_spoilt:
+                return after._replace(stopped=f"{after.n_spoilt} sums were spoilt")
+            return after
+
+        suspicion = self._log.spoil(last, done.sites, why, change)
+        self._faulted.clear()
+        return RoundSpoilt(
+            f"the sum is spoilt and discarded: {why}",
+            where=f"round {last.n_rounds}",
+            remedy=suspicion.told(),
+            silent=done.silent,
+            faults=done.faults,
+            suspicion=suspicion,
+        )
+
+    def _known(self) -> list[SiteId]:
+        return [site for site in self._engine.sites() if site in self._directory]
+
+    def _members(self, suspicion: Suspicion) -> list[SiteId]:
         """Return whom a session is announced to."""
-        known = [site for site in self._engine.sites() if site in self._directory]
+        out = {suspicion.left_out, *suspicion.named}
+        known = [site for site in self._known() if site not in out]
         sound = [site for site in known if site not in self._faulted]
         return sound if len(sound) >= self._agreement.min_sites else known
 
@@ -296,8 +371,30 @@ class SiteFederation:
         if protection is None:
             raise SettingsError("privacy was agreed on without a protection", where="agreement")
         counts = protection.fixed_point.decode_counts(total, n_clients=n_sites)
+        moved, most = protection.decoded(counts), self._agreement.longest_sum(n_sites)
+        _check_length(moved, most, f"{privacy.n_users} users and the noise of {n_sites} sites")
         n_expected = privacy.n_users * self._agreement.sampling_rate
-        return checked(model + privacy.server_rate * protection.decoded(counts) / n_expected)
+        return checked(model + privacy.server_rate * moved / n_expected)
+
+    def _mean_model(
+        self, model: Floats, total: NDArray[np.uint64], n_sites: int
+    ) -> tuple[Floats, int]:
+        """Move the ranker by the mean update; return it with the number of interactions."""
+        agreed = self._agreement
+        values = agreed.fixed_point.decode(total, n_clients=n_sites)
+        moved, n = values[:-1], values[-1]
+        if n < 0 or n != round(n):
+            raise DataError(f"{n:g} is no number of interactions")
+        _check_length(moved, agreed.largest_update * n, f"{n:g} interactions")
+        sums = RoundSums(moved[None], values[-1:], 0.0, 0.0, 0.0)
+        return averaged(model[None], sums)[0], round(n)
+
+
+def _check_length(moved: Floats, most: float, of: str) -> None:
+    """Refuse a sum that is longer than honest sites can make it."""
+    length = float(np.linalg.norm(moved))
+    if length > most * ROUNDING:
+        raise DataError(f"its length is {length:.3g}, and {of} make {most:.3g} at most")
 
 
 def _keep_in(connection: sa.Connection, store: DatabaseUpdateStore, sent: Sent) -> None:

@@ -43,16 +43,23 @@ def gather_updates(
     told: RoundAnnouncement,
     last_counted: Mapping[str, int],
     *,
+    longest: float,
     timeout_s: float,
 ) -> SiteUpdates:
-    """Announce a round to all sites; return what they have learnt."""
+    """Announce a round to all sites; return what they have learnt.
+
+    A site whose update is longer than ``longest`` is refused, and named among the faults.
+    """
     announced = announced_to(engine.sites(), told, last_counted)
     heard = ask_sites(engine, SiteMethod.TRAIN, told.round_number, announced, timeout_s=timeout_s)
     n_parameters = len(told.model)
     faults, updates = dict(heard.faults), dict[SiteId, SiteUpdate]()
     for site, answer in heard.answers.items():
         try:
-            updates[site] = SiteUpdate.from_bytes(answer, n_parameters=n_parameters)
+            update = SiteUpdate.from_bytes(answer, n_parameters=n_parameters)
+            if np.linalg.norm(update.difference) > longest:
+                raise DataError("the update is longer than was agreed on")
+            updates[site] = update
         except DataError as error:
             faults[site] = type(error).__name__
     differences = np.zeros((len(updates), n_parameters))

@@ -1,13 +1,15 @@
-"""The error of a round that changed nothing: it says who was silent, and who refused."""
+"""The errors of a round that changed nothing: who was silent, who refused, who is suspected."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from cloister.core.errors import Conflict
 from cloister.federate.engines.site_call import SiteId
+from cloister.federate.engines.suspicion import Suspicion
 from cloister.privacy.secure_aggregation.errors import AggregationFailed
 
-__all__ = ["RoundFailed"]
+__all__ = ["RoundFailed", "RoundSpoilt", "TrainingStopped"]
 
 
 class RoundFailed(AggregationFailed):
@@ -44,10 +46,42 @@ class RoundFailed(AggregationFailed):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Carry all parts across processes."""
-        return (_rebuild, (self.what, self.where, self.remedy, self.silent, self.faults))
+        return (_rebuild, (type(self), (self.what,), self.__dict__))
 
 
-def _rebuild(
-    what: str, where: str, remedy: str, silent: tuple[SiteId, ...], faults: dict[SiteId, str]
-) -> RoundFailed:
-    return RoundFailed(what, where=where, remedy=remedy, silent=silent, faults=faults)
+class RoundSpoilt(RoundFailed):
+    """A sum is longer than honest sites can make it: some site in it sent what it must not send.
+
+    The sum is discarded; the ranker stays, and the round is over. Everybody in the sum has paid for
+    it once, and the clicks that went into it are used up.
+
+    Parameters
+    ----------
+    what, where, remedy, silent, faults
+        As for a failed round.
+    suspicion
+        Who may have sent it, and whom the next round leaves out.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        suspicion: Suspicion = Suspicion(),  # noqa: B008 - a value that never changes
+        where: str = "",
+        remedy: str = "",
+        silent: Iterable[SiteId] = (),
+        faults: Mapping[SiteId, str] | None = None,
+    ) -> None:
+        super().__init__(what, where=where, remedy=remedy, silent=silent, faults=faults)
+        self.suspicion = suspicion
+
+
+class TrainingStopped(Conflict):
+    """Training waits for an operator, since sites spoilt too many sums."""
+
+
+def _rebuild(kind: type[RoundFailed], given: tuple[str], fields: dict[str, object]) -> RoundFailed:
+    error = kind(*given)
+    error.__dict__.update(fields)
+    return error

@@ -1,4 +1,4 @@
-"""What a coordinator keeps: every round's ranker, who is in it, and the attempts that were begun.
+"""What a coordinator keeps: every round's ranker, who is in it, who is suspected, all attempts.
 
 A round, its ranker and the ledger's record of the release are one transaction. A coordinator that
 is killed goes on from its last round; what it had gathered since is not counted, and is gathered
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from cloister.core.errors import Conflict, Damaged, DataError, NotFound
 from cloister.federate.engines.round_messages import model_bytes, read_model
+from cloister.federate.engines.suspicion import Suspicion
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.ledger.outbox import note_delivery
 from cloister.privacy.ledger.tables import ENTRIES
@@ -40,10 +41,13 @@ _ROWS: Final = sa.table(
     sa.column("model", sa.LargeBinary),
     sa.column("sites", sa.Text),  # JSON: whose updates it rests on
     sa.column("entry", sa.BigInteger),  # of the ledger; 0 for the ranker that training began with
+    sa.column("spoilt", sa.Text),  # where the sum was discarded: why; the ranker is the one before
+    sa.column("spoilt_at", sa.Text),  # ISO 8601, UTC
 )
 _TRAININGS: Final = KeyedState("federation-trainings")  # by name: the agreement's digest
 _NUMBERS: Final = KeyedState("federation-sites")  # by name: the number of each site
-_COUNTED: Final = KeyedState("federation-counted")  # by name: the last round that counted a site
+_COUNTED: Final = KeyedState("federation-counted")  # by name: the last sum opened with a site
+_SUSPICION: Final = KeyedState("federation-suspicion")  # by name: who may have spoilt sums
 _ATTEMPTS: Final = KeyedState("federation-attempts")  # by name: round and attempts begun
 
 
@@ -58,6 +62,11 @@ def _create_table(operations: Operations) -> None:
     )
 
 
+def _add_spoilt(operations: Operations) -> None:
+    for column in ("spoilt", "spoilt_at"):
+        operations.add_column(_NAME, sa.Column(column, sa.Text, nullable=True))
+
+
 class LoggedRound(NamedTuple):
     """The state of a training after so many rounds.
 
@@ -68,9 +77,9 @@ class LoggedRound(NamedTuple):
     model
         The ranker's parameters.
     sites
-        Whose updates the last of them rests on.
+        Whose updates are in the last sum.
     entry
-        The ledger's entry of its release; 0 before the first round.
+        The ledger's entry of the ranker's release; 0 for the ranker that training began with.
     """
 
     n_rounds: int
@@ -87,17 +96,20 @@ class PastRound(NamedTuple):
     round_number
         Which, from 0.
     recorded_at
-        When its release was recorded: ISO 8601, UTC.
+        When its release, or that its sum was spoilt, was recorded: ISO 8601, UTC.
     sites
-        Whose updates are in its ranker.
+        Whose updates are in its sum.
     entry
-        The ledger's entry of its release.
+        The ledger's entry of its ranker's release.
+    spoilt
+        Why its sum was discarded, and its ranker is the one before; empty where it counted.
     """
 
     round_number: int
     recorded_at: str
     sites: tuple[str, ...]
     entry: int
+    spoilt: str = ""
 
 
 class RoundLog:
@@ -112,7 +124,11 @@ class RoundLog:
     """
 
     schema: ClassVar[Schema] = Schema(
-        "federation-rounds", (Migration(1, "create the table", _create_table),)
+        "federation-rounds",
+        (
+            Migration(1, "create the table", _create_table),
+            Migration(2, "spoilt sums", _add_spoilt),
+        ),
     )
 
     def __init__(self, database: Database, training: str) -> None:
@@ -157,10 +173,10 @@ class RoundLog:
 
     def past(self, *, after: int = 0, limit: int = 500) -> tuple[list[PastRound], int]:
         """Return rounds in order, without the first ``after``, and how many there are in all."""
-        columns = _ROWS.c.n_rounds, ENTRIES.c.recorded_at, _ROWS.c.sites, _ROWS.c.entry
+        at = sa.func.coalesce(_ROWS.c.spoilt_at, ENTRIES.c.recorded_at)
         query = (
-            sa.select(*columns)
-            .join_from(_ROWS, ENTRIES, ENTRIES.c.number == _ROWS.c.entry)
+            sa.select(_ROWS.c.n_rounds, at, _ROWS.c.sites, _ROWS.c.entry, _ROWS.c.spoilt)
+            .join_from(_ROWS, ENTRIES, ENTRIES.c.number == _ROWS.c.entry, isouter=True)
             .where(_ROWS.c.training == self._training, _ROWS.c.n_rounds > after)
             .order_by(_ROWS.c.n_rounds)
             .limit(limit)
@@ -168,7 +184,10 @@ class RoundLog:
 
         def read(connection: sa.Connection) -> tuple[list[PastRound], int]:
             rows = connection.execute(query).all()
-            found = [PastRound(n - 1, at, tuple(json.loads(s)), e) for n, at, s, e in rows]
+            found = [
+                PastRound(n - 1, at, tuple(json.loads(sites)), entry, why or "")
+                for n, at, sites, entry, why in rows
+            ]
             return found, self._n_rounds_in(connection)
 
         return self._database.run(read, read_only=True)
@@ -201,7 +220,7 @@ class RoundLog:
         return self._database.run(work)
 
     def last_counted(self) -> dict[str, int]:
-        """Return for each site the last round whose ranker holds its update."""
+        """Return for each site the last round whose sum was opened with its update in it."""
         return self._database.run(self._counted_in, read_only=True)
 
     def commit(
@@ -227,25 +246,84 @@ class RoundLog:
                 recipient=READERS,
                 purpose=f"round {before.n_rounds}",
             )
-            if self._last_in(connection).n_rounds != before.n_rounds:
-                raise Conflict("this round is done already", where=self._training)
+            self._check_last(connection, before)
             if before.entry:  # the sites that answered have the ranker that they began from
                 now = datetime.now(UTC).isoformat(timespec="microseconds")
                 note_delivery(connection, before.entry, now)
             done = LoggedRound(before.n_rounds + 1, model, sites, receipt.number)
             self._insert(connection, done)
-            counted = self._counted_in(connection) | dict.fromkeys(sites, before.n_rounds)
-            _COUNTED.put(connection, self._training, counted)
+            self._note_opened(connection, done)
+            suspicion = self._suspicion_in(connection)
+            if suspicion.suspects:
+                self._put_suspicion(connection, suspicion.after_counted(sites))
             also(connection)
             return done
 
         return self._database.run(work)
 
+    def spoil(
+        self,
+        before: LoggedRound,
+        sites: tuple[str, ...],
+        why: str,
+        change: Callable[[Suspicion], Suspicion],
+    ) -> Suspicion:
+        """Write down a round whose sum was discarded, and who is suspected now.
+
+        The ranker stays. The sum was opened, so that what sites put into it is used up.
+        """
+
+        def work(connection: sa.Connection) -> Suspicion:
+            self._check_last(connection, before)
+            over = LoggedRound(before.n_rounds + 1, before.model, sites, before.entry)
+            now = datetime.now(UTC).isoformat(timespec="microseconds")
+            self._insert(connection, over, spoilt=why, spoilt_at=now)
+            self._note_opened(connection, over)
+            suspicion = change(self._suspicion_in(connection))
+            return self._put_suspicion(connection, suspicion)
+
+        return self._database.run(work)
+
+    def suspicion(self) -> Suspicion:
+        """Return who may have spoilt sums."""
+        return self._database.run(self._suspicion_in, read_only=True)
+
+    def n_spoilt(self) -> int:
+        """Return how many sums of the training were discarded."""
+        query = sa.select(sa.func.count()).where(
+            _ROWS.c.training == self._training, _ROWS.c.spoilt.is_not(None)
+        )
+        return self._database.run(lambda c: int(c.scalar(query) or 0), read_only=True)
+
+    def change_suspicion(self, change: Callable[[Suspicion], Suspicion]) -> Suspicion:
+        """Change who is suspected, by an operator's word."""
+        return self._database.run(
+            lambda connection: self._put_suspicion(
+                connection, change(self._suspicion_in(connection))
+            )
+        )
+
+    def _suspicion_in(self, connection: sa.Connection) -> Suspicion:
+        known = _SUSPICION.get(connection, self._training)
+        return Suspicion() if known is None else Suspicion.from_json(known.value)
+
+    def _put_suspicion(self, connection: sa.Connection, suspicion: Suspicion) -> Suspicion:
+        _SUSPICION.put(connection, self._training, suspicion.to_json())
+        return suspicion
+
+    def _check_last(self, connection: sa.Connection, before: LoggedRound) -> None:
+        if self._last_in(connection).n_rounds != before.n_rounds:
+            raise Conflict("this round is done already", where=self._training)
+
+    def _note_opened(self, connection: sa.Connection, done: LoggedRound) -> None:
+        counted = self._counted_in(connection) | dict.fromkeys(done.sites, done.n_rounds - 1)
+        _COUNTED.put(connection, self._training, counted)
+
     def _counted_in(self, connection: sa.Connection) -> dict[str, int]:
         known = _COUNTED.get(connection, self._training)
         return {} if known is None else dict(known.value)
 
-    def _insert(self, connection: sa.Connection, state: LoggedRound) -> None:
+    def _insert(self, connection: sa.Connection, state: LoggedRound, **spoilt: str) -> None:
         row: dict[str, Any] = {
             "training": self._training,
             "n_rounds": state.n_rounds,
@@ -253,7 +331,7 @@ class RoundLog:
             "sites": json.dumps(state.sites),
             "entry": state.entry,
         }
-        connection.execute(_ROWS.insert(), row)
+        connection.execute(_ROWS.insert(), row | spoilt)
 
     def _n_rounds_in(self, connection: sa.Connection) -> int:
         query = sa.select(sa.func.max(_ROWS.c.n_rounds)).where(_ROWS.c.training == self._training)

@@ -35,8 +35,9 @@ class RoundAnnouncement(NamedTuple):
     attempt
         How often the round was begun before; only secure aggregation needs to begin it again.
     last_counted
-        The last round whose ranker holds an update of the site that is told; -1 for none. So a
-        site knows what of its users' work is in, however many rounds it missed since.
+        The last round whose sum was opened with an update of the site that is told; -1 for none.
+        So a site knows what of its users' work is used up, however many rounds it missed since.
+        A sum that was opened and discarded as spoilt is among them.
     members
         With secure aggregation: who may take part; else nobody.
     session_id

@@ -54,6 +54,7 @@ class SecureRound:
         self._round = 0
         self._places: dict[SiteId, int] = {}
         self.silent: list[SiteId] = []
+        self.late: list[SiteId] = []  # fell silent after others had released
         self.faults: dict[SiteId, str] = {}
 
     def run(self, told: RoundAnnouncement, last_counted: Mapping[str, int]) -> Aggregate:
@@ -61,6 +62,7 @@ class SecureRound:
         try:
             return self._run(told, last_counted)
         except AggregationFailed as error:
+            self.faults |= {SiteId(name): "AggregationFailed" for name in self._server.liars()}
             raise RoundFailed(
                 error.what,
                 where=error.where,
@@ -94,6 +96,8 @@ class SecureRound:
         """Call sites and take their answers; return those whose answers were right."""
         heard = ask_sites(self._engine, method, self._round, payloads, timeout_s=self._timeout_s)
         self.silent += heard.silent
+        if method in (SiteMethod.SIGN_SURVIVORS, SiteMethod.REVEAL_SHARES):
+            self.late += heard.silent
         self.faults |= heard.faults
         right = []
         for site, answer in heard.answers.items():

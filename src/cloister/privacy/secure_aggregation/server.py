@@ -188,8 +188,13 @@ class AggregationServer:
             self._stage = Stage.STOPPED
             raise
         names = tuple(self._name(survivor) for survivor in sorted(self._survivors))
-        liars = tuple(self._name(liar) for liar in sorted(self._unmasking.liars))
-        return Aggregate(self._total, names, liars)
+        return Aggregate(self._total, names, self.liars())
+
+    def liars(self) -> tuple[str, ...]:
+        """Return who revealed shares, or shared out a secret, that cannot be right."""
+        if not self._survivors:
+            return ()  # nothing was revealed yet
+        return tuple(self._name(liar) for liar in sorted(self._unmasking.liars))
 
     def _expect(self, stage: Stage, message: Message) -> None:
         if self._stage is not stage:

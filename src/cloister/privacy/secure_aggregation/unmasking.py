@@ -111,6 +111,7 @@ class Unmasking:
         except (OverflowError, DataError):
             secret = b""
         if not secret or not self._fits(owner, secret, survived):
+            self.liars.add(owner)
             raise AggregationFailed("it shared out another secret than its own", where=client_id)
         return secret
 

@@ -26,6 +26,7 @@ from cloister.services.coordinator.messages import (
     RoundLine,
     RoundsPage,
     ServingAnswer,
+    SuspicionAnswer,
     TrialAnswer,
     TrialPast,
 )
@@ -150,8 +151,24 @@ class Coordinator:
             last_error=self.rounds.last_error,
             last_round=None if last is None else round_done(last),
             silent_nodes=list(self.silent_nodes()),
+            suspicion=self._suspicion(),
             serving=self.serving(),
             trials=self._past_trials(),
+        )
+
+    def set_excluded(self, node: str, excluded: bool) -> None:
+        """Ask a node in no round any more, or again."""
+        (self.federation.exclude if excluded else self.federation.readmit)(node)
+        log_event("node_excluded" if excluded else "node_readmitted", node=node)
+
+    def _suspicion(self) -> SuspicionAnswer:
+        found = self.federation.suspicion
+        return SuspicionAnswer(
+            n_spoilt=self.federation.log.n_spoilt(),
+            suspects=found.suspects,
+            left_out=found.left_out,
+            named=list(found.named),
+            stopped=found.stopped,
         )
 
     def silent_nodes(self) -> tuple[SiteId, ...]:
@@ -225,6 +242,7 @@ def _line(one: PastRound, members: Sequence[str]) -> RoundLine:
         nodes=list(one.sites),
         left_out=[name for name in members if name not in one.sites],
         entry=one.entry,
+        spoilt=one.spoilt,
     )
 
 

@@ -15,6 +15,8 @@ __all__ = [
     "RoundLine",
     "RoundsPage",
     "ServingAnswer",
+    "SiteRequest",
+    "SuspicionAnswer",
     "TrialAnswer",
     "TrialPast",
     "TrialRequest",
@@ -57,7 +59,8 @@ class RoundDone(Message):
 class RoundLine(Message):
     """A round that was done: when, with which nodes, and the ledger's entry of its ranker.
 
-    ``left_out`` are the members of the roster whose updates are not in it.
+    ``left_out`` are the members of the roster whose updates are not in it. ``spoilt`` says why its
+    sum was discarded, and is empty where it counted.
     """
 
     round_number: int
@@ -65,6 +68,7 @@ class RoundLine(Message):
     nodes: list[str]
     left_out: list[str]
     entry: int
+    spoilt: str = ""
 
 
 class RoundsPage(Message):
@@ -85,6 +89,21 @@ class TrialPast(Message):
     threshold: int | None
 
 
+class SuspicionAnswer(Message):
+    """Nodes that may have spoilt sums.
+
+    ``suspects`` are in every spoilt sum, with the number of rounds that counted without them. The
+    next round leaves ``left_out`` out. No round asks ``named`` nodes. ``stopped`` says why training
+    waits for the operator; it is empty where it does not.
+    """
+
+    n_spoilt: int  # in the whole training
+    suspects: dict[str, int]
+    left_out: str
+    named: list[str]
+    stopped: str
+
+
 class CoordinatorStatus(Message):
     """How the training and its trials stand."""
 
@@ -95,6 +114,7 @@ class CoordinatorStatus(Message):
     last_error: str
     last_round: RoundDone | None
     silent_nodes: list[str]
+    suspicion: SuspicionAnswer
     serving: ServingAnswer
     trials: list[TrialPast]
 
@@ -103,6 +123,13 @@ class PauseRequest(Message):
     """Stops the schedule of rounds, or lets it go on."""
 
     paused: bool
+
+
+class SiteRequest(Message):
+    """Names a node that rounds ask no more, or ask again."""
+
+    node: str
+    excluded: bool
 
 
 class TrialRequest(Message):

@@ -14,6 +14,7 @@ from typing import Final
 
 from cloister.core.errors import BudgetExceeded, CloisterError, Conflict
 from cloister.federate.engines.federation import SiteFederation, SiteRound
+from cloister.federate.engines.round_failed import RoundSpoilt, TrainingStopped
 from cloister.federate.engines.site_call import SiteId
 from cloister.privacy.secure_aggregation.errors import AggregationFailed
 from cloister.services.coordinator.schedule_state import ScheduleState
@@ -81,7 +82,12 @@ class RoundKeeper:
         self._thread.start()
 
     def pause(self, paused: bool) -> None:
-        """Stop the schedule, or let it go on; a round under way is finished."""
+        """Stop the schedule, or let it go on; a round under way is finished.
+
+        Letting it go on also resumes a training that stopped over spoilt sums.
+        """
+        if not paused:
+            self._federation.resume()
         self._state.put(paused=paused)
         self._paused = paused
         self._n_in_a_row = 0
@@ -121,7 +127,19 @@ class RoundKeeper:
         faults: dict[SiteId, str] = getattr(error, "faults", {})
         told = "; ".join(f"{site}: {fault}" for site, fault in sorted(faults.items()))
         self.last_error = f"{type(error).__name__} ({told})" if told else type(error).__name__
-        if self._most_failures is not None and self._n_in_a_row >= self._most_failures:
+        stopped = isinstance(error, TrainingStopped)
+        if isinstance(error, RoundSpoilt):
+            suspicion = error.suspicion
+            stopped = bool(suspicion.stopped)
+            log_event(
+                "sum_spoilt",
+                level=logging.ERROR,
+                suspects=len(suspicion.suspects),
+                named=len(suspicion.named),
+                stopped=stopped,
+            )
+        too_many = self._most_failures is not None and self._n_in_a_row >= self._most_failures
+        if stopped or too_many:
             log_event("paused_after_failures", level=logging.ERROR, n=self._n_in_a_row)
             self._state.put(paused=True)
             self._paused = True

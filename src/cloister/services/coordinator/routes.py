@@ -9,6 +9,7 @@ GET   ``/v1/rounds``                    rounds done, with their nodes          o
 GET   ``/v1/rounds/{n_rounds}/ranker``  the ranker after so many rounds        operator
 POST  ``/v1/rounds``                    run a round now                        operator
 PUT   ``/v1/pause``                     stop the schedule, or let it go on     operator
+PUT   ``/v1/exclusions``                ask a node no more, or again           operator
 POST  ``/v1/trials``                    try the newest ranker                  operator
 POST  ``/v1/decisions``                 decide the trial under way now         operator
 POST  ``/v1/rollbacks``                 let the ranker before serve again      operator
@@ -29,6 +30,7 @@ from cloister.services.coordinator.messages import (
     RoundDone,
     RoundsPage,
     ServingAnswer,
+    SiteRequest,
     TrialRequest,
 )
 from cloister.web.admission import allowed
@@ -92,6 +94,11 @@ def _add_operator_routes(router: APIRouter, coordinator: Coordinator) -> None:
     @router.put("/pause")
     def pause(wanted: PauseRequest, caller: FromOperator) -> CoordinatorStatus:
         coordinator.rounds.pause(wanted.paused)
+        return coordinator.status()
+
+    @router.put("/exclusions")
+    def exclude(wanted: SiteRequest, caller: FromOperator) -> CoordinatorStatus:
+        coordinator.set_excluded(wanted.node, wanted.excluded)
         return coordinator.status()
 
     @router.post("/trials")
