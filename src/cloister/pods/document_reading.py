@@ -136,7 +136,8 @@ class DocumentReader:
 
     def _extracted(self, group: Sequence[_Fetched]) -> list[Extracted]:
         raw = [one.raw for one in group if one.raw is not None]
-        found = iter(extraction_pool().extract_all(raw, pod_id=self._datastore.pod_id))
+        pool = extraction_pool()
+        found = iter(pool.extract_all(raw, pod_id=self._datastore.pod_id) if raw else ())
         return [Extracted() if one.raw is None else next(found) for one in group]
 
     def _checked(self, fetched: _Fetched, found: Extracted) -> ReadDocument | LeftOut | Resource:
