@@ -3,6 +3,7 @@ from __future__ import annotations
 import functools
 import math
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from cloister.adversary.guesses import (
     guess_by_score,
     joined,
     laplace_accuracy,
+    noisy_accuracy,
     normal_accuracy,
 )
 from cloister.adversary.noisy_release_audit import NoisyReleaseAudit
@@ -47,6 +49,7 @@ from cloister.index.term_counts import TermCounts, count_terms
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.mechanisms import NoiseSource
 from cloister.privacy.mechanisms.aes_noise import SeededWords
+from cloister.privacy.releases.noisy_tables import NoiseFamily, NoisyTable
 from cloister.sketch import noisy_release
 from cloister.sketch.document_owner import DocumentOwner, exact_sketches
 from cloister.sketch.keyed_hash import HashKey, SketchShape
@@ -279,21 +282,26 @@ def test_a_server_links_repeats_better_the_more_rows_are_true() -> None:
 
 @pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0, 8.0])
 def test_the_best_attack_on_a_release_stays_below_the_ledger(epsilon: float) -> None:
-    found = audit(NoisyReleaseAudit(epsilon=epsilon), AuditSettings(n_trials=40_000))
+    subject = NoisyReleaseAudit(epsilon=epsilon)
+    assert subject.releases()[0].tables[0].family == "discrete-laplace"
+    found = audit(subject, AuditSettings(n_trials=40_000))
     assert 0 < found.lower_bound <= found.ledger_epsilon <= epsilon
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 8.0])
 @pytest.mark.parametrize("n_rounds", [1, 3])
+@pytest.mark.parametrize(("n_rows", "family"), [(1, "discrete-laplace"), (2, "narrowest"),
+                                                (2, "discrete-gaussian")])  # fmt: skip
 def test_the_best_attack_on_a_release_is_as_good_as_the_noise_predicts(
-    epsilon: float, n_rounds: int
+    epsilon: float, n_rounds: int, n_rows: int, family: Literal["narrowest"]
 ) -> None:
     rng = np.random.default_rng(16)
-    subject = NoisyReleaseAudit(epsilon=epsilon, n_rounds=n_rounds)
+    subject = NoisyReleaseAudit(epsilon=epsilon, n_rounds=n_rounds, n_rows=n_rows, family=family)
     scores = np.concatenate([subject.scores(input_, 10_000, rng=rng) for input_ in (0, 1)])
     found = guess_by_score(scores, np.arange(20_000) >= 10_000, rng=rng)
     assert found.agrees_with(subject.predicted_accuracy)
-    assert not found.agrees_with(NoisyReleaseAudit(epsilon=epsilon / 2).predicted_accuracy)
+    half = NoisyReleaseAudit(epsilon=epsilon / 2, n_rows=n_rows, family=family)
+    assert not found.agrees_with(half.predicted_accuracy)
 
 
 def test_a_release_with_a_quarter_of_its_noise_is_caught() -> None:
@@ -320,10 +328,10 @@ def test_bounds_of_a_cell_hold_its_true_value() -> None:
     assert np.array_equal(high[listed], truth[listed])
 
 
-def from_lists(epsilon: float, cell_size: int, n_releases: int) -> Guesses:
+def from_lists(epsilon: float, cell_size: int, n_releases: int, n_rows: int = 1) -> Guesses:
     rng = np.random.default_rng(11)
     chosen = NoisyReleaseSettings(
-        n_rows=2, n_columns=200, cell_size=cell_size, epsilon=epsilon, statistics_columns=16
+        n_rows=n_rows, n_columns=200, cell_size=cell_size, epsilon=epsilon, statistics_columns=16
     )
     return joined(
         [
@@ -333,16 +341,18 @@ def from_lists(epsilon: float, cell_size: int, n_releases: int) -> Guesses:
     )
 
 
-def predicted_from_cells(epsilon: float) -> float:
-    chosen = NoisyReleaseSettings(n_rows=2, epsilon=epsilon)
-    sigma = planned_release(chosen, n_documents=COUNTS.n_documents).tables[0].sigma
-    return normal_accuracy(math.sqrt(2) / sigma)
+def predicted_from_cells(epsilon: float, n_rows: int = 1) -> float:
+    chosen = NoisyReleaseSettings(n_rows=n_rows, epsilon=epsilon)
+    return noisy_accuracy(planned_release(chosen, n_documents=COUNTS.n_documents).tables[:1])
 
 
-@pytest.mark.parametrize("epsilon", [4.0, 8.0])
-def test_lists_of_all_documents_tell_what_the_noise_of_their_cells_predicts(epsilon: float) -> None:
-    found = from_lists(epsilon, COUNTS.n_documents, 10)
-    assert found.agrees_with(predicted_from_cells(epsilon))
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+@pytest.mark.parametrize("n_rows", [1, 20])  # Laplace noise, and normal noise
+def test_lists_of_all_documents_tell_what_the_noise_of_their_cells_predicts(
+    epsilon: float, n_rows: int
+) -> None:
+    found = from_lists(epsilon, COUNTS.n_documents, 10, n_rows)
+    assert found.agrees_with(predicted_from_cells(epsilon, n_rows))
 
 
 def test_short_lists_tell_something_and_less_than_their_cells() -> None:
@@ -354,9 +364,9 @@ def test_short_lists_tell_something_and_less_than_their_cells() -> None:
 def test_lists_with_half_the_noise_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = noisy_release.noise_table
     monkeypatch.setattr(noisy_release, "noise_table", lambda kind, sigma: drawn(kind, sigma / 2))
-    found = from_lists(8.0, COUNTS.n_documents, 10)
-    assert found.low > predicted_from_cells(8.0)
-    assert not found.agrees_with(predicted_from_cells(8.0))
+    found = from_lists(2.0, COUNTS.n_documents, 10)
+    assert found.low > predicted_from_cells(2.0)
+    assert not found.agrees_with(predicted_from_cells(2.0))
 
 
 def test_the_attack_on_lists_works_where_there_is_next_to_no_noise() -> None:
@@ -385,19 +395,22 @@ def test_ids_of_exact_lists_give_a_token_away_wherever_they_change() -> None:
     assert found.on_all.accuracy > found.exposed.accuracy / 2 + 0.4
 
 
-def test_a_longer_text_shows_through_noise_for_tokens() -> None:
+@pytest.mark.parametrize("family", ["discrete-gaussian", "discrete-laplace"])
+def test_a_longer_text_shows_through_noise_for_tokens(family: NoiseFamily) -> None:
     rng = np.random.default_rng(13)
     shape = SketchShape(n_rows=2, n_columns=500)
-    for n, sigma in ((1, 1.5), (20, 3.0), (200, 6.2)):
+    for n, width in ((1, 1.5), (20, 3.0), (200, 6.2)):
         cut = (first_tokens(COUNTS, n, rng), KEY, shape)
+        noise = NoisyTable(name="cells", family=family, width=width, n_moved=2)
         found = joined(
             [
-                document_membership(*cut, sigma, words=SeededWords(seed), rng=rng)
+                document_membership(*cut, noise, words=SeededWords(seed), rng=rng)
                 for seed in range(10)
             ]
         )
-        assert found.agrees_with(document_accuracy(*cut, sigma))
-        assert not found.agrees_with(document_accuracy(*cut, sigma / 2)) or n == 200
+        assert found.agrees_with(document_accuracy(*cut, noise))
+        narrow = noise.model_copy(update={"width": width / 2})
+        assert not found.agrees_with(document_accuracy(*cut, narrow)) or n == 200
     assert found.accuracy > 0.95
 
 

@@ -29,10 +29,11 @@ def test_a_plan_fits_its_memory_or_says_that_none_does(
     try:
         plan = plan_release(facts)
     except SettingsError:
-        assert memory < 12 * (5 * k + 1) + 4 * documents + 0.02 * memory + 2000
+        assert memory < 12 * (2 * k + 1) + 4 * documents + 0.02 * memory + 2000
         return
     assert plan.size_bytes <= memory
-    assert plan.settings.cell_size == min(5 * k, documents)
+    assert min(2 * k, documents) <= plan.settings.cell_size <= documents
+    assert plan.settings.family == "discrete-laplace"
 
 
 def test_a_release_has_the_size_and_noise_that_were_planned() -> None:
@@ -41,7 +42,7 @@ def test_a_release_has_the_size_and_noise_that_were_planned() -> None:
     counts = count_terms(["cough fever rash"] * 40)
     release = make_release(counts, HashKey(bytes(32)), plan.settings, words=SeededWords(1))
     assert release.size_bytes == plan.size_bytes
-    assert release.cell_sigma == plan.sigma
+    assert release.cells.sigma == plan.sigma
     assert release.epsilon() <= 2.0
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cloister.core.errors import DataError
+from cloister.privacy.releases.noisy_tables import NoisyTable
 
 __all__ = [
     "Guesses",
@@ -18,6 +19,8 @@ __all__ = [
     "guess_by_score",
     "joined",
     "laplace_accuracy",
+    "laplace_accuracy_of_shifts",
+    "noisy_accuracy",
     "normal_accuracy",
 ]
 
@@ -150,14 +153,64 @@ def laplace_accuracy(scale: float, *, shift: int = 1, n_values: int = 1) -> floa
     >>> math.isclose(laplace_accuracy(1.0), keep)
     True
     """
+    return laplace_accuracy_of_shifts(scale, {shift: n_values})
+
+
+def laplace_accuracy_of_shifts(scale: float, shifts: Mapping[int, int]) -> float:
+    """Return the same where values are moved by different steps: how many by each step.
+
+    Examples
+    --------
+    >>> laplace_accuracy_of_shifts(2.0, {1: 2}) == laplace_accuracy(2.0, n_values=2)
+    True
+    """
     ratio = math.exp(-1 / scale)
-    at = np.arange(shift + 1)
-    chances: Floats = np.asarray((1 - ratio) / (1 + ratio) * ratio**at, np.float64)
-    chances[0], chances[-1] = 1 / (1 + ratio), ratio**shift / (1 + ratio)
-    total = _many(chances, n_values)  # of the cut values' sum, where nothing was added
-    middle = shift * n_values / 2
+    total = np.ones(1)  # chances of the cut values' sum, where nothing was added
+    for shift, n_values in shifts.items():
+        at = np.arange(shift + 1)
+        chances: Floats = np.asarray((1 - ratio) / (1 + ratio) * ratio**at, np.float64)
+        chances[0], chances[-1] = 1 / (1 + ratio), ratio**shift / (1 + ratio)
+        total = np.convolve(total, _many(chances, n_values))
+    middle = sum(shift * n for shift, n in shifts.items()) / 2
     place = np.arange(len(total))
     return float(total[place < middle].sum() + total[place == middle].sum() / 2)
+
+
+def noisy_accuracy(tables: Sequence[NoisyTable], n_rounds: int = 1) -> float:
+    """Return how often the best guess about one unit is right, where all noisy values are seen.
+
+    Each value that the unit moves, by one step, has noise of its table's family. A value with
+    Laplace noise speaks for one of the inputs by as much either way; those with normal noise add up
+    to one normal number.
+
+    Examples
+    --------
+    >>> cells = NoisyTable(name="cells", family="discrete-laplace", width=1.0, n_moved=1)
+    >>> math.isclose(noisy_accuracy([cells]), laplace_accuracy(1.0))
+    True
+    """
+    laplace = [table for table in tables if table.family == "discrete-laplace"]
+    normal = sum(t.n_moved / t.width**2 for t in tables if t.family == "discrete-gaussian")
+    distance = math.sqrt(n_rounds * normal)
+    said, chances = np.zeros(1), np.ones(1)  # log ratio of the Laplace values where the unit is in
+    for table in laplace:
+        n = n_rounds * table.n_moved
+        right = 1 / (1 + math.exp(-1 / table.width))
+        steps = np.arange(n + 1)
+        said = np.add.outer(said, (2 * steps - n) / table.width).ravel()
+        chances = np.outer(chances, _many(np.array([1 - right, right]), n)).ravel()
+    if not distance:
+        return float(chances[said > 0].sum() + chances[said == 0].sum() / 2)
+    return float(
+        sum(
+            chance * _normal_below(log_ratio / distance + distance / 2)
+            for log_ratio, chance in zip(said, chances, strict=True)
+        )
+    )
+
+
+def _normal_below(x: float) -> float:
+    return 0.5 * math.erfc(-x / math.sqrt(2))
 
 
 def _many(chances: Floats, n: int) -> Floats:

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from cloister.adversary.audit import Neighbour
-from cloister.adversary.distinguishing import normal_log_ratio
-from cloister.adversary.guesses import normal_accuracy
+from cloister.adversary.distinguishing import laplace_log_ratio, normal_log_ratio
+from cloister.adversary.guesses import noisy_accuracy
 from cloister.core.settings import Settings
 from cloister.index.term_counts import TermCounts, count_terms
 from cloister.privacy.mechanisms.aes_noise import SeededWords
-from cloister.privacy.releases.noisy_tables import NoisyTablesRelease
+from cloister.privacy.releases.noisy_tables import NoiseFamily, NoisyTablesRelease
 from cloister.sketch.keyed_hash import HashKey
 from cloister.sketch.release_noise import NoisyReleaseSettings, planned_release
 from cloister.sketch.release_trials import NoisyTrials, noisy_trials
@@ -37,8 +38,8 @@ class NoisyReleaseAudit(Settings):
     ----------
     epsilon, delta
         What one release is set to cost.
-    n_rows
-        Rows of the documents' sketches.
+    n_rows, family
+        Rows of the documents' sketches, and the law of the noise on their cells.
     n_rounds
         Releases of the same collection, each with fresh noise and a cost of its own.
 
@@ -51,7 +52,8 @@ class NoisyReleaseAudit(Settings):
 
     epsilon: float = Field(default=1.0, gt=0)
     delta: float = Field(default=1e-6, gt=0, lt=1)
-    n_rows: int = Field(default=2, ge=1, le=100)
+    n_rows: int = Field(default=1, ge=1, le=100)
+    family: NoiseFamily | Literal["narrowest"] = "narrowest"
     n_rounds: int = Field(default=1, ge=1)
 
     @property
@@ -74,6 +76,7 @@ class NoisyReleaseAudit(Settings):
         """Return the settings of the releases: as narrow as it goes, which the noise ignores."""
         return NoisyReleaseSettings(
             n_rows=self.n_rows,
+            family=self.family,
             n_columns=2,
             cell_size=1,
             epsilon=self.epsilon,
@@ -83,10 +86,8 @@ class NoisyReleaseAudit(Settings):
 
     @property
     def predicted_accuracy(self) -> float:
-        """How often the best guess is right: normal noise, and one step in each number moved."""
-        (release, *_) = self.releases()
-        moved = sum(table.n_moved / table.sigma**2 for table in release.tables)
-        return normal_accuracy((self.n_rounds * moved) ** 0.5)
+        """How often the best guess is right: one step in each number moved."""
+        return noisy_accuracy(self.releases()[0].tables, self.n_rounds)
 
     def releases(self) -> Sequence[NoisyTablesRelease]:
         """Return what the ledger records: one release a round."""
@@ -126,7 +127,9 @@ class NoisyReleaseAudit(Settings):
             moved[name] = table[:, statistics, shared.columns[0]] * shared.signs[0]
         ratio = np.zeros(len(trials.cells))
         for noisy in trials.release.tables:
-            ratio += normal_log_ratio(moved[noisy.name], 1.0, noisy.sigma).sum(1)
+            normal = noisy.family == "discrete-gaussian"
+            log_ratio = normal_log_ratio if normal else laplace_log_ratio
+            ratio += log_ratio(moved[noisy.name], 1.0, noisy.width).sum(1)
         return ratio
 
 

@@ -10,15 +10,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cloister.adversary.guesses import Guesses, count_guesses, guess_by_score, normal_accuracy
+from cloister.adversary.guesses import (
+    Guesses,
+    count_guesses,
+    guess_by_score,
+    laplace_accuracy_of_shifts,
+    normal_accuracy,
+)
 from cloister.index.term_counts import TermCounts
 from cloister.privacy.mechanisms.aes_noise import Words, add_noise
 from cloister.privacy.mechanisms.noise_table import noise_table
+from cloister.privacy.releases.noisy_tables import NoisyTable
 from cloister.sketch.document_owner import exact_sketches
 from cloister.sketch.keyed_hash import HashKey, SketchShape
 from cloister.sketch.noisy_release import make_release
@@ -63,9 +71,8 @@ def list_membership(
         known = exact[row, columns, np.arange(n)].astype(np.float64)
         low, high = cell_bounds(released.lists, row * settings.n_columns + columns)
         shift = hashed.signs[terms, row].astype(np.float64)
-        sigma = released.cell_sigma
-        scores += _interval_likelihood(low, high, known + shift, sigma)
-        scores -= _interval_likelihood(low, high, known, sigma)
+        scores += _interval_likelihood(low, high, known + shift, released.cells)
+        scores -= _interval_likelihood(low, high, known, released.cells)
     return guess_by_score(scores, added, rng=rng)
 
 
@@ -105,18 +112,27 @@ def cell_bounds(lists: RtkLists, cells: Integers) -> tuple[Floats, Floats]:
     return low, high
 
 
-def _interval_likelihood(low: Floats, high: Floats, centre: Floats, sigma: float) -> Floats:
-    """Return the log chance that a whole number with normal noise lies from low to high."""
-    from scipy.special import log_ndtr
-
-    above = (high + 0.5 - centre) / sigma
-    below = (low - 0.5 - centre) / sigma
-    # log(ndtr(above) - ndtr(below)), on the side where both are small
+def _interval_likelihood(low: Floats, high: Floats, centre: Floats, noise: NoisyTable) -> Floats:
+    """Return the log chance that a whole number with noise lies from low to high."""
+    above, below = high + 0.5 - centre, low - 0.5 - centre
+    # log(P(X < above) - P(X < below)), on the side where both are small
     flip = below > 0
-    big = log_ndtr(np.where(flip, -below, above))
-    small = log_ndtr(np.where(flip, -above, below))
+    big = _log_below(np.where(flip, -below, above), noise)
+    small = _log_below(np.where(flip, -above, below), noise)
     with np.errstate(divide="ignore"):
         return np.asarray(big + np.log1p(-np.exp(np.minimum(small - big, 0.0))), np.float64)
+
+
+def _log_below(edges: Floats, noise: NoisyTable) -> Floats:
+    """Return the log chance that noise lies below edges, which are halves of odd numbers."""
+    from scipy.special import log_ndtr
+
+    if noise.family == "discrete-gaussian":
+        return np.asarray(log_ndtr(edges / noise.width), np.float64)
+    rest = np.log1p(np.exp(-1 / noise.width))
+    nearest = np.abs(edges) + 0.5  # of the values beyond the edge, as seen from 0
+    tail = -nearest / noise.width - rest
+    return np.asarray(np.where(edges < 0, tail, np.log1p(-np.exp(tail))), np.float64)
 
 
 class Selection(NamedTuple):
@@ -195,7 +211,7 @@ def document_membership(
     counts: TermCounts,
     key: HashKey,
     shape: SketchShape,
-    sigma: float,
+    noise: NoisyTable,
     *,
     words: Words,
     rng: np.random.Generator,
@@ -207,17 +223,31 @@ def document_membership(
     exact = exact_sketches(counts, key, shape).astype(np.int64)
     there = rng.integers(2, size=counts.n_documents).astype(np.bool_)
     noisy = exact * there
-    add_noise(noisy, noise_table("discrete-gaussian", sigma), words, purpose=1)
-    # log ratio of normal densities around the sketch and around 0
-    scores = ((noisy - exact / 2) * exact).sum((0, 1)) / sigma**2
+    add_noise(noisy, noise_table(noise.family, noise.width), words, purpose=1)
+    # log ratio of the noise around the sketch and around 0
+    if noise.family == "discrete-gaussian":
+        scores = ((noisy - exact / 2) * exact).sum((0, 1)) / noise.width**2
+    else:
+        scores = (np.abs(noisy) - np.abs(noisy - exact)).sum((0, 1)) / noise.width
     return guess_by_score(scores, there, rng=rng)
 
 
-def document_accuracy(counts: TermCounts, key: HashKey, shape: SketchShape, sigma: float) -> float:
+def document_accuracy(
+    counts: TermCounts, key: HashKey, shape: SketchShape, noise: NoisyTable
+) -> float:
     """Return how often `document_membership` is right, by the documents' sketches and the noise."""
-    exact = exact_sketches(counts, key, shape).astype(np.float64)
-    lengths = np.sqrt(np.square(exact).sum((0, 1)))
-    return float(np.mean([normal_accuracy(length / sigma) for length in lengths]))
+    exact = exact_sketches(counts, key, shape).astype(np.int64)
+    if noise.family == "discrete-gaussian":
+        lengths = np.sqrt(np.square(exact).sum((0, 1)))
+        return float(np.mean([normal_accuracy(length / noise.width) for length in lengths]))
+    return float(
+        np.mean(
+            [
+                laplace_accuracy_of_shifts(noise.width, Counter(np.abs(own[own != 0]).tolist()))
+                for own in exact.reshape(-1, counts.n_documents).T
+            ]
+        )
+    )
 
 
 def first_tokens(counts: TermCounts, n_tokens: int, rng: np.random.Generator) -> TermCounts:

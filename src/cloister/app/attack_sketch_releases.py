@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from cloister.adversary.guesses import Guesses, guess_by_score, joined, normal_accuracy
+from cloister.adversary.guesses import Guesses, guess_by_score, joined, noisy_accuracy
 from cloister.adversary.noisy_release_audit import NoisyReleaseAudit
 from cloister.adversary.sketch_membership import (
     document_accuracy,
@@ -53,7 +53,7 @@ def attack_release(scene: SketchScene) -> Result:
 def _from_lists(scene: SketchScene, epsilon: float, share: float) -> tuple[Guesses, float]:
     """Return the guesses, and the share of right ones if all cells of the term were listed."""
     settings = NoisyReleaseSettings(
-        n_rows=2,
+        n_rows=1,
         n_columns=1000,
         cell_size=max(1, int(share * scene.n_documents)),
         epsilon=epsilon,
@@ -66,7 +66,7 @@ def _from_lists(scene: SketchScene, epsilon: float, share: float) -> tuple[Guess
         words = SeededWords(int(rng.integers(2**63)))
         found.append(list_membership(scene.counts, scene.key, settings, words=words, rng=rng))
     cells = planned_release(settings, n_documents=scene.n_documents, simulated=True).tables[0]
-    return joined(found), normal_accuracy(cells.n_moved**0.5 / cells.sigma)
+    return joined(found), noisy_accuracy([cells])
 
 
 def attack_selection(scene: SketchScene) -> Result:
@@ -95,8 +95,8 @@ def attack_documents(scene: SketchScene) -> Result:
             rng = scene.rng("document", int(epsilon), n_tokens)
             settings = NoisyReleaseSettings(epsilon=epsilon, delta=DELTA, max_length=n_tokens)
             release = planned_release(settings, n_documents=scene.n_documents, simulated=True)
-            sigma = release.tables[0].sigma
-            attacked = (first_tokens(scene.counts, n_tokens, rng), scene.key, settings.shape, sigma)
+            text = first_tokens(scene.counts, n_tokens, rng)
+            attacked = (text, scene.key, settings.shape, release.tables[0])
             found = document_membership(
                 *attacked,
                 words=SeededWords(int(rng.integers(2**63))),

@@ -178,7 +178,8 @@ def _show_cost(result: Result) -> None:
         )
     typer.echo("told to all: how many documents there are, and their numbers")
     sigma = ", ".join(f"{name} {number(width)}" for name, width in result["sigma"].items())
-    typer.echo(f"noise (sigma): {sigma}")
+    family = {"discrete-laplace": "Laplace", "discrete-gaussian": "normal"}[result["noise"]]
+    typer.echo(f"noise: {family} on cells, normal on the rest; standard deviation: {sigma}")
     if result["simulated"]:
         typer.echo(SIMULATED)
 

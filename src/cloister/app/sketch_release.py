@@ -174,6 +174,7 @@ def describe_release(made: NoisyRelease) -> Result:
         "delta": settings.delta,
         "epsilon_document": made.epsilon(level=Level.DOCUMENT),
         "max_length": settings.max_length,
+        "noise": made.cells.family,
         "sigma": {table.name: table.sigma for table in made.release.tables},
         "n_rows": settings.n_rows,
         "n_columns": settings.n_columns,

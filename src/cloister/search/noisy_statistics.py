@@ -192,7 +192,7 @@ def _add_noise(values: Mapping[str, Integers], release: NoisyTablesRelease, word
     """Add to each table the noise that the release states, in place."""
     for purpose, table in enumerate(release.tables, start=1):  # no two values share a word
         if values[table.name].size:
-            noise = noise_table("discrete-gaussian", table.sigma)
+            noise = noise_table(table.family, table.width)
             add_noise(values[table.name].reshape(-1), noise, words, purpose=purpose)
 
 

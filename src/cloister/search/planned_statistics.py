@@ -113,7 +113,7 @@ def _calibrated(
     multiplier = noise_multiplier(epsilon, delta, n_rounds=1)
     while True:
         tables = tuple(
-            NoisyTable(name=name, sigma=multiplier * math.sqrt(n / shares[name]), n_moved=n)
+            NoisyTable(name=name, width=multiplier * math.sqrt(n / shares[name]), n_moved=n)
             for name, n in moved.items()
         )
         release = NoisyTablesRelease(level=Unit.DOCUMENT, tables=tables)

@@ -46,9 +46,10 @@ def row_cells(
     row: int,
     *,
     signed: bool = True,
+    columns: range | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
-    """Return one row of every document's sketch: cells x documents.
+    """Return one row of every document's sketch, or some columns of it: cells x documents.
 
     Parameters
     ----------
@@ -60,6 +61,8 @@ def row_cells(
         Which row.
     signed
         Whether occurrences count with the term's sign (Count Sketch) or not (Count-Min).
+    columns
+        Which columns of the row, one beside the other; all by default.
     out
         Where to put it, so that rows can share memory. Its type must hold what `cell_type` says.
 
@@ -84,7 +87,10 @@ def row_cells(
         )
     if not 0 <= row < hashed.shape.n_rows:
         raise DataError(f"there are {hashed.shape.n_rows} rows, from 0", where=f"row {row}")
-    size = (hashed.shape.n_columns, counts.n_documents)
+    chosen = range(hashed.shape.n_columns) if columns is None else columns
+    if chosen.step != 1 or not 0 <= chosen.start <= chosen.stop <= hashed.shape.n_columns:
+        raise DataError(f"there are {hashed.shape.n_columns} columns", where=f"{chosen}")
+    size = (len(chosen), counts.n_documents)
     if out is None:
         out = np.empty(size, cell_type(counts))
     elif out.shape != size or not np.can_cast(cell_type(counts), out.dtype):
@@ -92,9 +98,9 @@ def row_cells(
             f"{out.dtype} {out.shape} cannot hold {np.dtype(cell_type(counts))} {size}",
             where="out",
         )
-    columns = np.ascontiguousarray(hashed.columns[:, row])
-    signs = np.ascontiguousarray(hashed.signs[:, row]) if signed else np.ones(len(columns), np.int8)
-    _lay_out(counts.starts, counts.terms, counts.counts, columns, signs, out)
+    places = hashed.columns[:, row].astype(np.int64) - chosen.start
+    signs = np.ascontiguousarray(hashed.signs[:, row]) if signed else np.ones(len(places), np.int8)
+    _lay_out(counts.starts, counts.terms, counts.counts, places, signs, out)
     return out
 
 
@@ -103,7 +109,7 @@ def _lay_out(
     starts: NDArray[np.int64],
     terms: NDArray[np.int32],
     counts: NDArray[np.int32],
-    columns: NDArray[np.uint32],
+    places: NDArray[np.int64],
     signs: NDArray[np.int8],
     out: NDArray[Any],
 ) -> None:
@@ -117,4 +123,5 @@ def _lay_out(
         for document in range(first, last):
             for i in range(starts[document], starts[document + 1]):
                 term = terms[i]
-                out[columns[term], document] += signs[term] * counts[i]
+                if 0 <= places[term] < n_columns:
+                    out[places[term], document] += signs[term] * counts[i]

@@ -1,10 +1,11 @@
 """The one-shot noisy release: noise on every cell once, then the lists; any number of queries.
 
-A party adds discrete normal noise to every cell of every document's Count Sketch and chooses the
-two-sided lists of an RTK-Sketch from the noisy cells. What it ships is a function of noisy numbers,
-so the lists, their order and every later query are post-processing and cost nothing more. With it
-go what features need besides: noisy document lengths, and noisy Count Sketches of document and
-collection frequencies. All four tables are in the stated cost.
+A party adds discrete noise (Laplace for few rows, normal for many) to every cell of every
+document's Count Sketch and chooses the two-sided lists of an RTK-Sketch from the noisy cells. What
+it ships is a function of noisy numbers, so the lists, their order and every later query are
+post-processing and cost nothing more. With it go what features need besides: noisy document
+lengths, and noisy Count Sketches of document and collection frequencies. All four tables are in the
+stated cost.
 
 What it guarantees:
 
@@ -43,15 +44,15 @@ from cloister.privacy.ledger.entry import Receipt
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.level import Level
 from cloister.privacy.mechanisms.aes_noise import AesWords, Words, add_noise
-from cloister.privacy.mechanisms.noise_table import noise_table
-from cloister.privacy.releases.noisy_tables import NoisyTablesRelease
-from cloister.sketch.cell_counts import row_cells
+from cloister.privacy.mechanisms.noise_table import NoiseTable, noise_table
+from cloister.privacy.releases.noisy_tables import NoisyTable, NoisyTablesRelease
+from cloister.sketch.cell_counts import cell_type, row_cells
 from cloister.sketch.count_sketch import CountSketch
 from cloister.sketch.document_cutting import cut_documents
 from cloister.sketch.keyed_hash import HashKey
 from cloister.sketch.list_check import require_array, require_sound_lists
 from cloister.sketch.release_noise import NoisyReleaseSettings, planned_release
-from cloister.sketch.rtk_lists import RtkLists, select_row
+from cloister.sketch.rtk_lists import RtkLists, select_cells
 from cloister.store.array_file import (
     StoredArrays,
     arrays_aside,
@@ -65,6 +66,8 @@ __all__ = ["NoisyRelease", "NoisyReleaseSettings", "exact_frequencies", "make_re
 
 # Which words noise what: no two values of a release share a word.
 _LENGTHS, _DOCUMENT_FREQUENCIES, _COLLECTION_FREQUENCIES, _FIRST_ROW = 1, 2, 3, 16
+FORMAT: Final = 2  # 2: records name the family of the noise; files of format 1 are read too
+BLOCK_BYTES: Final = 1 << 26  # cells that are laid out and noised together
 _ARRAYS: Final = (
     "ids", "values", "sizes", "floors", "lengths", "document_frequencies", "collection_frequencies"
 )  # fmt: skip
@@ -130,9 +133,9 @@ class NoisyRelease:
         )
 
     @property
-    def cell_sigma(self) -> float:
-        """Width of the noise on the cells."""
-        return self.release.tables[0].sigma
+    def cells(self) -> NoisyTable:
+        """The record of the cells: the family of their noise and its width."""
+        return self.release.tables[0]
 
     def epsilon(self, delta: float | None = None, level: Level = Level.TOKEN) -> float:
         """Return what it costs, by default at the delta that it was made for.
@@ -186,6 +189,7 @@ class NoisyRelease:
 
     def _header(self) -> dict[str, Any]:
         return {
+            "format": FORMAT,
             "settings": self.settings.model_dump(mode="json"),
             "key_fingerprint": self.key_fingerprint,
             "release": self.release.model_dump(mode="json"),
@@ -197,6 +201,12 @@ class NoisyRelease:
 
     @classmethod
     def _from_stored(cls, stored: StoredArrays, where: str) -> Self:
+        if (written := stored.header.get("format", 1)) not in (1, FORMAT):
+            raise DataError(
+                f"a noisy release in format {written}, this version reads up to {FORMAT}",
+                where=where,
+                remedy="install the version of Cloister that wrote it",
+            )
         try:
             arrays = [stored.arrays[name] for name in _ARRAYS]
             settings = NoisyReleaseSettings(**stored.header["settings"])
@@ -247,14 +257,17 @@ def make_release(
     if settings.max_length is not None:
         counts = cut_documents(counts, settings.max_length, key)
     release = planned_release(settings, n_documents=counts.n_documents, simulated=words.simulated)
-    sigma = {table.name: table.sigma for table in release.tables}
-    lists = _noisy_lists(counts, key, settings, sigma["cells"], words)
+    noise = {table.name: noise_table(table.family, table.width) for table in release.tables}
+    lists = _noisy_lists(counts, key, settings, noise["cells"], words)
     lengths = counts.lengths.astype(np.int64)
-    if "lengths" in sigma:
-        _noise(lengths, sigma["lengths"], words, _LENGTHS)
+    if "lengths" in noise:
+        add_noise(lengths, noise["lengths"], words, purpose=_LENGTHS)
     frequencies = exact_frequencies(counts, key, settings)
-    _noise(frequencies[0], sigma["document frequencies"], words, _DOCUMENT_FREQUENCIES)
-    _noise(frequencies[1], sigma["collection frequencies"], words, _COLLECTION_FREQUENCIES)
+    for name, table, purpose in (
+        ("document frequencies", frequencies[0], _DOCUMENT_FREQUENCIES),
+        ("collection frequencies", frequencies[1], _COLLECTION_FREQUENCIES),
+    ):
+        add_noise(table, noise[name], words, purpose=purpose)
     return NoisyRelease(
         settings,
         key.fingerprint,
@@ -270,17 +283,22 @@ def _noisy_lists(
     counts: TermCounts,
     key: HashKey,
     settings: NoisyReleaseSettings,
-    sigma: float,
+    noise: NoiseTable,
     words: Words,
 ) -> RtkLists:
-    """Noise a row of all documents' sketches and select from it, row after row."""
+    """Noise a row of all documents' sketches and select from it, some columns at a time."""
     hashed = key.hash_terms(counts.vocabulary, settings.shape)
     lists = RtkLists.empty(settings.shape.n_cells, settings.cell_size)
-    cells: NDArray[Any] | None = None
+    n_documents, n_columns = counts.n_documents, settings.n_columns
+    together = BLOCK_BYTES // max(1, n_documents * np.dtype(cell_type(counts)).itemsize)
+    together = max(2, together - together % 2)  # an even place in the stream of words
     for row in range(settings.n_rows):
-        cells = row_cells(counts, hashed, row, out=cells)
-        _noise(cells, sigma, words, _FIRST_ROW + row)
-        select_row(cells, settings.cell_size, lists, row)
+        for first in range(0, n_columns, together):
+            block = range(first, min(first + together, n_columns))
+            cells = row_cells(counts, hashed, row, columns=block)
+            place = first * n_documents
+            add_noise(cells, noise, words, purpose=_FIRST_ROW + row, first=place)
+            select_cells(cells, settings.cell_size, lists, row * n_columns + first)
     return lists
 
 
@@ -293,10 +311,6 @@ def exact_frequencies(
         CountSketch.from_counts(counts, hashed, frequencies="document").table,
         CountSketch.from_counts(counts, hashed, frequencies="collection").table,
     )
-
-
-def _noise(values: NDArray[Any], sigma: float, words: Words, purpose: int) -> None:
-    add_noise(values, noise_table("discrete-gaussian", sigma), words, purpose=purpose)
 
 
 def _narrowed(table: NDArray[np.int64]) -> NDArray[np.int32]:

@@ -2,10 +2,17 @@
 
 One token moves, by one step each: a cell in every row of its document's sketch; that document's
 length; a value in every row of the sketch of collection frequencies, and, where it is the first of
-its term in the document, of that of document frequencies. The squared distance over sigma^2, summed
-over the tables, is the whole release's: 1 / multiplier^2. The cells get all of it but
-``statistics_share``, which the others divide evenly; then the multiplier is lowered as long as the
-exact loss of all these shifted discrete normal variables stays within epsilon.
+its term in the document, of that of document frequencies.
+
+All tables with normal noise: the squared distance over sigma^2, summed over the tables, is the
+whole release's, 1 / multiplier^2. The cells get all of it but ``statistics_share``, which the
+others divide evenly; then the multiplier is lowered as long as the exact loss of all these shifted
+discrete normal variables stays within epsilon.
+
+Cells with Laplace noise: lengths and frequencies keep the normal noise of that plan, and the width
+of the cells' noise is lowered as long as the exact loss of all tables together stays within
+epsilon. One token moves ``n_rows`` cells, so this width grows with ``n_rows``, that of normal noise
+with its root: Laplace noise is narrower for few rows, normal noise for many.
 
 Where documents are cut, one token more can push another out of what stays: then two tokens' values
 move. With ``max_length``, as with exact lengths, the release is therefore planned and recorded for
@@ -28,8 +35,8 @@ from cloister.privacy.accounting import composed_epsilon, losses_of
 from cloister.privacy.calibration import noise_multiplier
 from cloister.privacy.level import Level
 from cloister.privacy.loss import Loss
-from cloister.privacy.mechanisms.noise_table import MOST_WIDTH
-from cloister.privacy.releases.noisy_tables import NoisyTable, NoisyTablesRelease
+from cloister.privacy.mechanisms.noise_table import LEAST_WIDTH, MOST_WIDTH
+from cloister.privacy.releases.noisy_tables import NoiseFamily, NoisyTable, NoisyTablesRelease
 from cloister.sketch.keyed_hash import LARGEST_WIDTH, SketchShape
 
 __all__ = ["NoisyReleaseSettings", "planned_release"]
@@ -38,6 +45,7 @@ Neighbours = Literal["add-remove", "replace"]
 
 ENOUGH: Final = 1e-3  # how far from the least noise a search may end, relative
 FARTHEST: Final = 0.7  # of one step of the search, in logarithms: a factor of two
+CELLS_SHARE: Final = 0.79  # about what Laplace cells cost of the whole: where a search begins
 LINES: Final = 12  # steps along lines before the search halves
 
 
@@ -50,8 +58,12 @@ class NoisyReleaseSettings(Settings):
         Of the RTK-Sketch; `cell_size` documents on each side of a cell.
     epsilon, delta
         What the whole release may cost for one token.
+    family
+        The law of the noise on the cells; ``narrowest`` takes the one with the smaller standard
+        deviation at this cost. Lengths and frequencies always get normal noise.
     statistics_share
-        Share of the squared distance that lengths and frequencies get together.
+        Share of the squared distance that lengths and frequencies get together in the plan with
+        normal noise on all tables.
     statistics_rows, statistics_columns
         Of the sketches of frequencies.
     max_length
@@ -64,11 +76,12 @@ class NoisyReleaseSettings(Settings):
         cost then.
     """
 
-    n_rows: int = Field(default=2, ge=1, le=1000)
-    n_columns: int = Field(default=3000, ge=1, le=LARGEST_WIDTH)
-    cell_size: int = Field(default=740, ge=1, le=1 << 24)
+    n_rows: int = Field(default=1, ge=1, le=1000)
+    n_columns: int = Field(default=15_000, ge=1, le=LARGEST_WIDTH)
+    cell_size: int = Field(default=300, ge=1, le=1 << 24)
     epsilon: float = Field(gt=0, le=1000)
     delta: float = Field(default=1e-6, gt=0, lt=1)
+    family: NoiseFamily | Literal["narrowest"] = "narrowest"
     statistics_share: float = Field(default=0.06, gt=0, lt=1)
     statistics_rows: int = Field(default=3, ge=1, le=100)
     statistics_columns: int = Field(default=8192, ge=1, le=LARGEST_WIDTH)
@@ -99,10 +112,10 @@ def planned_release(
 
     Examples
     --------
-    >>> settings = NoisyReleaseSettings(n_rows=2, n_columns=3000, epsilon=1.0)
+    >>> settings = NoisyReleaseSettings(n_rows=1, n_columns=15_000, epsilon=1.0)
     >>> release = planned_release(settings, n_documents=36_400)
-    >>> [(table.name, round(table.sigma, 1)) for table in release.tables][:2]
-    [('cells', 6.2), ('lengths', 29.9)]
+    >>> [(table.name, table.family, round(table.sigma, 1)) for table in release.tables][:2]
+    [('cells', 'discrete-laplace', 1.7), ('lengths', 'discrete-gaussian', 29.9)]
 
     Raises
     ------
@@ -116,7 +129,7 @@ def planned_release(
         settings.lengths,
         settings.neighbours,
     )
-    multiplier = _multiplier(settings.epsilon, settings.delta, division)
+    tables = _tables(settings.epsilon, settings.delta, division, settings.family)
     groups = {}
     if settings.max_length is not None and settings.lengths == "noisy":
         groups[Level.DOCUMENT] = settings.max_length
@@ -127,10 +140,7 @@ def planned_release(
         "document frequencies": n_statistics,
         "collection frequencies": n_statistics,
     }
-    named = tuple(
-        table.model_copy(update={"n_values": sizes[table.name]})
-        for table in division.tables(multiplier)
-    )
+    named = tuple(table.model_copy(update={"n_values": sizes[table.name]}) for table in tables)
     return NoisyTablesRelease(
         level=Level.TOKEN,
         neighbours=settings.neighbours,
@@ -150,8 +160,10 @@ class _Division(NamedTuple):
     lengths: str
     neighbours: Neighbours
 
-    def tables(self, multiplier: float) -> tuple[NoisyTable, ...]:
-        """Return the tables with their noise."""
+    def tables(
+        self, multiplier: float, laplace_width: float | None = None
+    ) -> tuple[NoisyTable, ...]:
+        """Return the tables with normal noise, or with Laplace noise on the cells."""
         if self.neighbours == "replace":
             multiplier *= 2  # a token replaced moves twice as far
         moved = {"cells": self.n_rows}
@@ -160,21 +172,60 @@ class _Division(NamedTuple):
         moved["document frequencies"] = moved["collection frequencies"] = self.statistics_rows
         share = self.statistics_share / (len(moved) - 1)
         shares = dict.fromkeys(moved, share) | {"cells": 1 - self.statistics_share}
-        return tuple(
-            NoisyTable(name=name, sigma=multiplier * math.sqrt(n / shares[name]), n_moved=n)
+        cells, *others = (
+            NoisyTable(name=name, width=multiplier * math.sqrt(n / shares[name]), n_moved=n)
             for name, n in moved.items()
         )
+        if laplace_width is not None:
+            cells = cells.model_copy(update={"family": "discrete-laplace", "width": laplace_width})
+        return (cells, *others)
 
-    def cost(self, multiplier: float, delta: float) -> float:
+    def cost(self, multiplier: float, delta: float, *, laplace_width: float | None = None) -> float:
         """Return the epsilon of all tables together, for one token."""
-        tables = self.tables(multiplier)
+        tables = self.tables(multiplier, laplace_width)
         release = NoisyTablesRelease(level=Level.TOKEN, neighbours=self.neighbours, tables=tables)
         return composed_epsilon(losses_of([release], Level.TOKEN), delta).epsilon
 
 
 @lru_cache(maxsize=256)
+def _tables(
+    epsilon: float, delta: float, division: _Division, family: str
+) -> tuple[NoisyTable, ...]:
+    """Return the tables with the least noise of a family, or of the narrower one."""
+    multiplier = _multiplier(epsilon, delta, division)
+    normal = division.tables(multiplier)
+    if family == "discrete-gaussian":
+        return normal
+    width = _laplace_width(epsilon, delta, division, multiplier)
+    laplace = division.tables(multiplier, width)
+    if family == "narrowest":
+        fits = width <= MOST_WIDTH
+        return laplace if fits and laplace[0].sigma < normal[0].sigma else normal
+    if width > MOST_WIDTH:
+        raise SettingsError(
+            f"{epsilon:g} asks for wider Laplace noise than can be drawn (up to {MOST_WIDTH:g})",
+            where="epsilon",
+            remedy="raise epsilon, take fewer rows, or leave the family to the planner",
+        )
+    return laplace
+
+
+def _laplace_width(epsilon: float, delta: float, division: _Division, multiplier: float) -> float:
+    """Return the least width on the cells with which all tables cost ``epsilon``."""
+    n_steps = division.n_rows * (2 if division.neighbours == "replace" else 1)
+    guess = n_steps / (CELLS_SHARE * epsilon)
+
+    def cost(width: float) -> float:
+        return division.cost(multiplier, delta, laplace_width=width)
+
+    if guess <= LEAST_WIDTH and cost(LEAST_WIDTH) <= epsilon:
+        return LEAST_WIDTH
+    return max(LEAST_WIDTH, _least(cost, epsilon, guess))
+
+
+@lru_cache(maxsize=256)
 def _multiplier(epsilon: float, delta: float, division: _Division) -> float:
-    """Return the least noise over sensitivity of the whole with which it costs ``epsilon``."""
+    """Return the least normal noise over sensitivity of the whole that costs ``epsilon``."""
     _refuse_too_wide(epsilon, delta, division)
     # Normal noise of continuous width is a good guess; discrete noise may need some more or less.
     # For tokens replaced every sigma is twice as wide already, and the bound is Renyi's.
@@ -183,7 +234,7 @@ def _multiplier(epsilon: float, delta: float, division: _Division) -> float:
 
 
 def _least(cost: Callable[[float], float], target: float, guess: float) -> float:
-    """Return a multiplier that costs at most ``target``, within `ENOUGH` of the least.
+    """Return a multiplier or width that costs at most ``target``, within `ENOUGH` of the least.
 
     The logarithm of the cost is nearly a straight line in that of the multiplier, and at least as
     steep as -1 where noise is small beside one over delta: a line through the two nearest points

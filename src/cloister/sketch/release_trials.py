@@ -67,7 +67,7 @@ def noisy_trials(
     if settings.max_length is not None:
         counts = cut_documents(counts, settings.max_length, key)
     release = planned_release(settings, n_documents=counts.n_documents, simulated=words.simulated)
-    sigma = {table.name: table.sigma for table in release.tables}
+    noise = {table.name: noise_table(table.family, table.width) for table in release.tables}
     hashed = key.hash_terms(counts.vocabulary, settings.shape)
     exact = {
         "cells": np.stack([row_cells(counts, hashed, row) for row in range(settings.n_rows)]),
@@ -78,7 +78,7 @@ def noisy_trials(
     noisy = []
     for purpose, (name, table) in enumerate(exact.items()):
         many = np.repeat(table[None].astype(np.int32), n_trials, axis=0)
-        if name in sigma:
-            add_noise(many, noise_table("discrete-gaussian", sigma[name]), words, purpose=purpose)
+        if name in noise:
+            add_noise(many, noise[name], words, purpose=purpose)
         noisy.append(many)
     return NoisyTrials(noisy[0], noisy[1], noisy[2], noisy[3], release)

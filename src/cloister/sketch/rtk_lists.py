@@ -21,6 +21,7 @@ __all__ = [
     "NO_DOCUMENT",
     "NO_FLOOR",
     "RtkLists",
+    "select_cells",
     "select_row",
 ]
 
@@ -94,15 +95,19 @@ def select_row(cells: NDArray[Any], cell_size: int, lists: RtkLists, row: int) -
     row
         Which row of the sketch.
     """
-    n_columns = cells.shape[0]
-    first = row * n_columns
-    if not (1 <= cell_size <= lists.capacity and 0 <= first <= lists.n_cells - n_columns):
+    select_cells(cells, cell_size, lists, row * cells.shape[0])
+
+
+def select_cells(cells: NDArray[Any], cell_size: int, lists: RtkLists, first: int) -> None:
+    """Fill the lists of some cells of the sketch, from the number ``first`` on; as `select_row`."""
+    n_cells = cells.shape[0]
+    if not (1 <= cell_size <= lists.capacity and 0 <= first <= lists.n_cells - n_cells):
         raise DataError(
-            f"row {row} of {n_columns} cells with {cell_size} entries does not fit into "
+            f"{n_cells} cells from {first} on with {cell_size} entries do not fit into "
             f"{lists.n_cells} cells with {lists.capacity}",
-            where="select_row",
+            where="select_cells",
         )
-    _select(np.ascontiguousarray(cells), cell_size, *lists.part(first, n_columns))
+    _select(np.ascontiguousarray(cells), cell_size, *lists.part(first, n_cells))
 
 
 @parallel_kernel

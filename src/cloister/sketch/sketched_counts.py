@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cloister.core.errors import DataError
+from cloister.sketch.count_posterior import CountPosterior
 from cloister.sketch.count_sketch import CountSketch
-from cloister.sketch.keyed_hash import HashKey
+from cloister.sketch.keyed_hash import HashedTerms, HashKey
 from cloister.sketch.noisy_release import NoisyRelease
 from cloister.sketch.rtk_query import ReverseTop, RtkQuery
 
 __all__ = ["SketchedCounts"]
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+MOST_SHARE: Final = 0.98  # of the documents that a term is taken to occur in
 
 
 class SketchedCounts:
@@ -25,8 +29,9 @@ class SketchedCounts:
 
     All numbers are estimates: noise and collisions are in them. They are cut to what is possible:
     lengths to at least 1, document frequencies to 0 to the number of documents, counts and
-    collection frequencies to at least 0. Reading is post-processing: it costs nothing, however
-    often. One object serves one thread.
+    collection frequencies to at least 0. Counts from a sketch of one row are posterior means by the
+    law of its noise (:mod:`cloister.sketch.count_posterior`). Reading is post-processing: it costs
+    nothing, however often. One object serves one thread.
 
     Parameters
     ----------
@@ -64,8 +69,10 @@ class SketchedCounts:
             release.lists,
             release.settings.shape,
             release.n_documents,
-            sigma=release.cell_sigma,
+            sigma=release.cells.sigma,
         )
+        one_row = release.settings.n_rows == 1
+        self._posterior = CountPosterior.of(release.cells) if one_row else None
 
     @property
     def n_documents(self) -> int:
@@ -97,11 +104,55 @@ class SketchedCounts:
     def term_counts(self, terms: Sequence[str], documents: NDArray[np.integer[Any]]) -> Floats:
         """Return about how often each term (row) occurs in each document (column)."""
         hashed = self.key.hash_terms(terms, self.release.settings.shape)
-        return np.maximum(self._query.term_counts(hashed, documents), 0.0)
+        if self._posterior is None:
+            return np.maximum(self._query.term_counts(hashed, documents), 0.0)
+        out = np.empty((len(terms), len(documents)))
+        for i, share in enumerate(self._shares(terms)):
+            listed, values, floor = self._list(hashed, i)
+            likely = self._likely(share, np.asarray(documents))
+            out[i] = self._posterior.means_below(np.full(len(documents), floor), likely)
+            place = np.full(self.n_documents, -1)
+            place[listed] = np.arange(len(listed))
+            found = place[documents]
+            there = found >= 0
+            out[i, there] = self._posterior.means(values[found[there]], likely[there])
+        return out
 
     def top(self, term: str, k: int = 150) -> ReverseTop:
         """Return the k documents in which a term seems most frequent, best first."""
-        return self._query.top(self.key.hash_terms([term], self.release.settings.shape), k)
+        return self.tops([term], k)
+
+    def tops(self, terms: Sequence[str], k: int = 150) -> ReverseTop:
+        """Return the k documents in which each term seems most frequent, a line each."""
+        hashed = self.key.hash_terms(terms, self.release.settings.shape)
+        if self._posterior is None:
+            return self._query.top(hashed, k)
+        found = np.full((len(terms), k), -1, np.int32)
+        counts = np.zeros((len(terms), k))
+        for i, share in enumerate(self._shares(terms)):
+            listed, values, _ = self._list(hashed, i)
+            means = self._posterior.means(values, self._likely(share, listed))
+            best = np.lexsort((listed, -means))[:k]
+            found[i, : len(best)], counts[i, : len(best)] = listed[best], means[best]
+        return ReverseTop(found, counts)
+
+    def _list(self, hashed: HashedTerms, term: int) -> tuple[Integers, Integers, int]:
+        """Return the documents of the list that a term falls into, their values, and its floor."""
+        cell, side = int(hashed.columns[term, 0]), int(hashed.signs[term, 0] < 0)
+        lists = self.release.lists
+        size = lists.sizes[cell, side]
+        listed = lists.ids[cell, side, :size].astype(np.int64)
+        return listed, lists.values[cell, side, :size].astype(np.int64), lists.floors[cell, side]
+
+    def _shares(self, terms: Sequence[str]) -> Floats:
+        """Return about which share of the documents each term occurs in, neither none nor all."""
+        n = max(1, self.n_documents)
+        return np.clip(self.document_frequencies(terms) / n, min(1 / n, MOST_SHARE), MOST_SHARE)
+
+    def _likely(self, share: float, documents: Integers) -> Floats:
+        """Return with what chance documents hold a term, by their lengths."""
+        mean = self.n_tokens / max(1, self.n_documents)
+        return np.asarray(-np.expm1(np.log1p(-share) * self.lengths[documents] / mean), np.float64)
 
     def _estimates(self, table: NDArray[np.int32], terms: Sequence[str]) -> Floats:
         shape = self.release.settings.statistics_shape

@@ -29,6 +29,10 @@ KINDS: Final = {
     "bounded": "a stated bound",
     "none": "nothing: exact values",
 }
+FAMILIES: Final = {
+    "discrete-gaussian": "normal noise, sigma",
+    "discrete-laplace": "Laplace noise, scale",
+}
 
 
 class LedgerTableLine(NamedTuple):
@@ -115,7 +119,9 @@ def parameters_of(release: Release) -> str:
             drawn = f", drawn with chance {number(release.sampling_rate)}"
             return width + (drawn if release.sampling_rate < 1 else "")
         case NoisyTablesRelease():
-            return ", ".join(f"{one.name}: sigma {number(one.sigma)}" for one in release.tables)
+            return ", ".join(
+                f"{one.name}: {FAMILIES[one.family]} {number(one.width)}" for one in release.tables
+            )
         case LaplaceRelease() | DiscreteLaplaceRelease():
             return f"scale {number(release.scale)}, sensitivity {number(release.sensitivity)}"
         case RandomisedResponseRelease():

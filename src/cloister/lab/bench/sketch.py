@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -13,12 +14,13 @@ from cloister.lab.silos.zipf_corpus import ZipfCorpus, ZipfCorpusSettings, make_
 from cloister.measure.cover_rate import cover_rate
 from cloister.measure.ranking import RankedRows
 from cloister.privacy.mechanisms.aes_noise import AesWords
-from cloister.sketch.keyed_hash import HashedTerms, HashKey, SketchShape
+from cloister.sketch.keyed_hash import HashKey, SketchShape
 from cloister.sketch.naive import Naive
 from cloister.sketch.noisy_release import NoisyReleaseSettings, make_release
 from cloister.sketch.release_planner import PlanFacts, dense_bytes, plan_release
-from cloister.sketch.rtk_query import RtkQuery
+from cloister.sketch.rtk_query import ReverseTop, RtkQuery
 from cloister.sketch.rtk_sketch import RtkSketch
+from cloister.sketch.sketched_counts import SketchedCounts
 
 __all__ = ["measure", "run"]
 
@@ -78,7 +80,14 @@ def measure(
             k=k,
         )
         planned = plan_release(facts).settings
-        paper = planned.model_copy(update={"n_rows": PAPER.n_rows, "n_columns": PAPER.n_columns})
+        paper = planned.model_copy(
+            update={
+                "n_rows": PAPER.n_rows,
+                "n_columns": PAPER.n_columns,
+                "cell_size": min(CELL_SIZE, settings.documents),
+                "family": "narrowest",
+            }
+        )
         for name, one in (("planned", planned), ("paper_shape", paper)):
             figures |= bench.with_noise(f"{name}_epsilon_{epsilon:g}", one)
             done += 1
@@ -114,8 +123,12 @@ class _Bench:
         naive = Naive(counts, hashed)
         asked = self.key.hash_terms(self.terms, shape)
         query = RtkQuery(sketch.lists, shape, counts.n_documents)
-        found, times = _asked(query.top, asked, self.k)
-        scanned, scans = _asked(naive.top, asked, self.k)
+        alone = [
+            asked._replace(columns=asked.columns[i : i + 1], signs=asked.signs[i : i + 1])
+            for i in range(asked.n_terms)
+        ]
+        found, times = _asked(lambda term: query.top(alone[term], self.k), asked.n_terms)
+        scanned, scans = _asked(lambda term: naive.top(alone[term], self.k), asked.n_terms)
         return {
             f"{name}_hash_s": hashing.cpu_s,
             f"{name}_build_s": building.cpu_s,
@@ -133,14 +146,14 @@ class _Bench:
         """Make a release with noise from AES, and query it."""
         with timed() as making:
             release = make_release(self.corpus.counts, self.key, settings, words=AesWords())
-        query = RtkQuery(
-            release.lists, settings.shape, release.n_documents, sigma=release.cell_sigma
-        )
-        found, times = _asked(query.top, self.key.hash_terms(self.terms, settings.shape), self.k)
+        source = SketchedCounts(release, self.key)
+        found, times = _asked(lambda term: source.top(self.terms[term], self.k), len(self.terms))
         return {
             f"{name}_rows": settings.n_rows,
             f"{name}_columns": settings.n_columns,
-            f"{name}_sigma": release.cell_sigma,
+            f"{name}_lists": settings.cell_size,
+            f"{name}_laplace": float(release.cells.family == "discrete-laplace"),
+            f"{name}_sigma": release.cells.sigma,
             f"{name}_true_epsilon": release.epsilon(),
             f"{name}_release_s": making.cpu_s,
             f"{name}_release_wall_s": making.wall_s,
@@ -160,19 +173,17 @@ class _Bench:
 
 
 def _asked(
-    top: object, asked: HashedTerms, k: int
+    top: Callable[[int], ReverseTop], n_terms: int
 ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
     """Ask for one term after the other; return what was found and the seconds of each."""
-    found = np.empty((asked.n_terms, k), np.int32)
-    seconds = np.empty(asked.n_terms)
-    for term in range(asked.n_terms):
-        own = slice(term, term + 1)
-        one = asked._replace(columns=asked.columns[own], signs=asked.signs[own])
+    found = []
+    seconds = np.empty(n_terms)
+    for term in range(n_terms):
         begin = time.perf_counter()
-        answer = top(one, k)  # type: ignore[operator]
+        answer = top(term)
         seconds[term] = time.perf_counter() - begin
-        found[term] = answer.documents[0]
-    return found, seconds
+        found.append(answer.documents[0])
+    return np.array(found, np.int32), seconds
 
 
 def _compile() -> None:

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import time
 from typing import Final
 
 from pydantic import Field
 
 from cloister.core.random import stream
-from cloister.index.term_counts import TermCounts
-from cloister.lab.reproduce.cs_f_ltr.corpus import cover_figures, open_corpus
+from cloister.lab.reproduce.cs_f_ltr.corpus import SearchedCorpus, cover_figures, open_corpus
 from cloister.lab.reproduce.study import Figures, StudySettings
 from cloister.lab.simulation.run import Advance
-from cloister.privacy.mechanisms.aes_noise import SeededWords
-from cloister.sketch.cell_counts import row_cells
+from cloister.privacy.mechanisms.aes_noise import SeededWords, Words
 from cloister.sketch.keyed_hash import HashKey
 from cloister.sketch.noisy_release import NoisyReleaseSettings, make_release
-from cloister.sketch.release_planner import PlanFacts, dense_bytes, plan_release
-from cloister.sketch.rtk_lists import RtkLists, select_row
-from cloister.sketch.rtk_query import RtkQuery
+from cloister.sketch.release_planner import PlanFacts, plan_release
+from cloister.sketch.rtk_query import ReverseTop, RtkQuery
+from cloister.sketch.rtk_sketch import RtkSketch
+from cloister.sketch.sketched_counts import SketchedCounts
 
 __all__ = ["PAPER", "PLANNED", "SHAPES", "CoverSettings", "measure", "system_of"]
 
 PLANNED, PAPER = "planned", "30 x 200"
 SHAPES: Final = (PLANNED, PAPER)
-MEMORY_BYTES: Final = dense_bytes(36_400) // 8  # an eighth of a sketch a document, at full size
+MEMORY_BYTES: Final = 54_000_000  # an eighth of a sketch a document, at full size
+PAPER_ALPHA: Final = 5  # list length over k
 QUIET_ROWS: Final = 3  # what the planner takes where noise is small
 
 
@@ -41,7 +42,7 @@ class CoverSettings(StudySettings):
     epsilons, delta
         What whole releases cost for one token: cells, lengths and frequencies together.
     k
-        How many documents are asked for; a side of a cell has five times as many.
+        How many documents are asked for.
     mean_length
         About how long documents are, as the planner is told.
     """
@@ -78,14 +79,17 @@ def measure(settings: CoverSettings, advance: Advance) -> Figures:
     kinds = [(name, epsilon) for name in SHAPES for epsilon in (None, *settings.epsilons)]
     for done, (name, epsilon) in enumerate(kinds, 1):
         chosen = _chosen(settings, name, epsilon, corpus.counts.n_documents)
-        lists, sigma = _lists(corpus.counts, key, chosen, epsilon, settings.seed)
-        query = RtkQuery(lists, chosen.shape, corpus.counts.n_documents, sigma=sigma)
-        found = query.top(key.hash_terms(corpus.terms, chosen.shape), settings.k)
+        if epsilon is None:
+            told, found = _without_noise(corpus, key, chosen, settings.k)
+        else:
+            words = stream(settings.seed, "cs-f-ltr", "noise", f"{epsilon}").integers(2**62)
+            told, found = _with_noise(corpus, key, chosen, SeededWords(int(words)), settings.k)
         figures[system_of(name, epsilon)] = {
             **cover_figures(corpus, found),
-            "sigma": sigma,
+            **told,
             "n_rows": chosen.n_rows,
             "n_columns": chosen.n_columns,
+            "cell_size": chosen.cell_size,
         }
         advance(done, len(kinds))
     return figures
@@ -103,26 +107,37 @@ def _chosen(
         k=settings.k,
     )
     planned = plan_release(facts).settings
-    n_rows, n_columns = planned.n_rows, planned.n_columns
     if shape == PAPER:
-        n_rows, n_columns = 30, 200
+        own: dict[str, object] = {"n_rows": 30, "n_columns": 200, "family": "narrowest"}
+        own["cell_size"] = min(PAPER_ALPHA * settings.k, n_documents)
     elif epsilon is None:
-        n_rows, n_columns = QUIET_ROWS, planned.shape.n_cells // QUIET_ROWS
-    return planned.model_copy(update={"n_rows": n_rows, "n_columns": n_columns})
+        own = {"n_rows": QUIET_ROWS, "n_columns": planned.shape.n_cells // QUIET_ROWS}
+    else:
+        own = {}
+    return planned.model_copy(update=own)
 
 
-def _lists(
-    counts: TermCounts, key: HashKey, chosen: NoisyReleaseSettings, epsilon: float | None, seed: int
-) -> tuple[RtkLists, float]:
-    """Return the lists of a release, and the width of its noise; without an epsilon, exact ones."""
-    if epsilon is not None:
-        words = SeededWords(int(stream(seed, "cs-f-ltr", "noise", f"{epsilon}").integers(2**62)))
-        release = make_release(counts, key, chosen, words=words)
-        return release.lists, release.cell_sigma
-    hashed = key.hash_terms(counts.vocabulary, chosen.shape)
-    lists = RtkLists.empty(chosen.shape.n_cells, chosen.cell_size)
-    cells = None
-    for row in range(chosen.n_rows):
-        cells = row_cells(counts, hashed, row, out=cells)
-        select_row(cells, chosen.cell_size, lists, row)
-    return lists, 0.0
+def _with_noise(
+    corpus: SearchedCorpus, key: HashKey, chosen: NoisyReleaseSettings, words: Words, k: int
+) -> tuple[dict[str, float], ReverseTop]:
+    """Make a release, and read it as others do; return what it costs and what they find."""
+    before = time.process_time()
+    release = make_release(corpus.counts, key, chosen, words=words)
+    told = {
+        "build_cpu_s": time.process_time() - before,
+        "size_bytes": release.size_bytes,
+        "true_epsilon": release.epsilon(),
+        "laplace": float(release.cells.family == "discrete-laplace"),
+        "sigma": release.cells.sigma,
+    }
+    return told, SketchedCounts(release, key).tops(corpus.terms, k)
+
+
+def _without_noise(
+    corpus: SearchedCorpus, key: HashKey, chosen: NoisyReleaseSettings, k: int
+) -> tuple[dict[str, float], ReverseTop]:
+    hashed = key.hash_terms(corpus.counts.vocabulary, chosen.shape)
+    sketch = RtkSketch.build(corpus.counts, hashed, cell_size=chosen.cell_size)
+    query = RtkQuery(sketch.lists, chosen.shape, corpus.counts.n_documents)
+    found = query.top(key.hash_terms(corpus.terms, chosen.shape), k)
+    return {"sigma": 0.0, "size_bytes": sketch.size_bytes}, found
