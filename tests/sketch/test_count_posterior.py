@@ -20,8 +20,8 @@ from cloister.sketch.sketched_counts import SketchedCounts
 MOST = 300
 
 
-def literal_mean(table: NoisyTable, values: range, likely: float) -> float:
-    """Sum over counts and noisy values, one by one."""
+def literal_mean(table: NoisyTable, value: int, likely: float) -> float:
+    """Sum over counts, one by one."""
 
     def noise(x: int) -> float:
         if table.family == "discrete-laplace":
@@ -30,14 +30,9 @@ def literal_mean(table: NoisyTable, values: range, likely: float) -> float:
 
     counts = range(1, 2 * MOST)
     size = sum(c**-2.0 for c in counts)
-    total = moment = 0.0
-    for value in values:
-        total += (1 - likely) * noise(value)
-        for count in counts:
-            weight = likely * count**-2.0 / size * noise(value - count)
-            total += weight
-            moment += count * weight
-    return moment / total
+    weights = [likely * c**-2.0 / size * noise(value - c) for c in counts]
+    total = sum(weights) + (1 - likely) * noise(value)
+    return sum(c * weight for c, weight in zip(counts, weights, strict=True)) / total
 
 
 @settings(max_examples=20, deadline=None)
@@ -53,12 +48,8 @@ def test_means_are_what_a_literal_sum_says(
     table = NoisyTable(name="cells", family=family, width=width, n_moved=1)
     posterior = CountPosterior.of(table, most=MOST)
     one = np.array([likely])
-    literal = literal_mean(table, range(value, value + 1), likely)
+    literal = literal_mean(table, value, likely)
     assert posterior.means(np.array([value]), one)[0] == pytest.approx(literal, rel=0.02, abs=1e-6)
-    if value < 8:
-        below = literal_mean(table, range(-40, value + 1), likely)
-        found = posterior.means_below(np.array([value]), one)[0]
-        assert found == pytest.approx(below, rel=0.02, abs=1e-6)
 
 
 def test_of_equal_cells_the_longer_document_comes_first_and_counts_are_shrunk() -> None:
@@ -70,16 +61,4 @@ def test_of_equal_cells_the_longer_document_comes_first_and_counts_are_shrunk() 
     found = source.top("cough", k=62)
     assert found.documents[0, :2].tolist() == [0, 1]
     assert (np.diff(found.counts[0]) <= 0).all()
-    estimates = source.term_counts(["cough", "word"], found.documents[0])
-    assert estimates[0] == pytest.approx(found.counts[0])
-    assert estimates[1, 0] == pytest.approx(400, abs=3)
-
-
-def test_documents_that_no_list_has_get_less_than_those_in_it() -> None:
-    counts = count_terms(["cough " * 9, "cough " * 3] + ["fever"] * 40)
-    key = HashKey(bytes(32))
-    chosen = NoisyReleaseSettings(n_rows=1, n_columns=50, cell_size=2, epsilon=8.0)
-    source = SketchedCounts(make_release(counts, key, chosen, words=SeededWords(1)), key)
-    estimates = source.term_counts(["cough"], np.arange(42))[0]
-    assert estimates[:2] == pytest.approx([9, 3], abs=1)
-    assert (estimates[2:] < 0.5).all()
+    assert found.counts[0, 0] < 1.0 < source.top("word", k=1).counts[0, 0]

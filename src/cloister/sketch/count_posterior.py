@@ -90,20 +90,11 @@ class CountPosterior(NamedTuple):
         likely
             With what chance each document holds the term, before its cell is looked at.
         """
-        return self._means(self.without, self.present, self.moment, values, likely)
-
-    def means_below(self, floors: Integers, likely: Floats) -> Floats:
-        """Return the mean count of documents whose noisy value is at most a floor."""
-        without, present, moment = (np.cumsum(one) for one in self[1:])
-        return self._means(without, present, moment, floors, likely)
-
-    def _means(
-        self, without: Floats, present: Floats, moment: Floats, values: Integers, likely: Floats
-    ) -> Floats:
-        places = np.clip(np.asarray(values, np.int64) + self.reach, 0, len(without) - 1)
-        held = likely * present[places]
-        total = held + (1 - likely) * without[places]
-        return np.divide(likely * moment[places], total, out=np.zeros(len(places)), where=total > 0)
+        places = np.clip(np.asarray(values, np.int64) + self.reach, 0, len(self.without) - 1)
+        held = likely * self.present[places]
+        total = held + (1 - likely) * self.without[places]
+        mean = likely * self.moment[places]
+        return np.divide(mean, total, out=np.zeros(len(places)), where=total > 0)
 
 
 def _noise_weights(table: NoisyTable) -> Floats:

@@ -115,7 +115,7 @@ def planned_release(
     >>> settings = NoisyReleaseSettings(n_rows=1, n_columns=15_000, epsilon=1.0)
     >>> release = planned_release(settings, n_documents=36_400)
     >>> [(table.name, table.family, round(table.sigma, 1)) for table in release.tables][:2]
-    [('cells', 'discrete-laplace', 1.7), ('lengths', 'discrete-gaussian', 29.9)]
+    [('cells', 'discrete-laplace', 1.8), ('lengths', 'discrete-gaussian', 29.9)]
 
     Raises
     ------

@@ -118,7 +118,7 @@ def plan_release(facts: PlanFacts) -> ReleasePlan:
     >>> facts = PlanFacts(epsilon=1.0, documents=36_400, memory_bytes=dense_bytes(36_400) // 8)
     >>> settings = plan_release(facts).settings
     >>> settings.family, settings.n_rows, settings.n_columns, settings.cell_size
-    ('discrete-laplace', 1, 14950, 300)
+    ('discrete-laplace', 1, 14967, 300)
     """
     cell_size, n_cells = _lists(facts)
     one, many = (_planned(facts, rows, n_cells, cell_size) for rows in (1, MANY_ROWS))

@@ -29,9 +29,10 @@ class SketchedCounts:
 
     All numbers are estimates: noise and collisions are in them. They are cut to what is possible:
     lengths to at least 1, document frequencies to 0 to the number of documents, counts and
-    collection frequencies to at least 0. Counts from a sketch of one row are posterior means by the
-    law of its noise (:mod:`cloister.sketch.count_posterior`). Reading is post-processing: it costs
-    nothing, however often. One object serves one thread.
+    collection frequencies to at least 0. From a sketch of one row, `top` ranks by posterior means
+    under the law of its noise (:mod:`cloister.sketch.count_posterior`). `term_counts` takes the
+    noisy cells as they are: features by posterior means made rankers worse. Reading is
+    post-processing: it costs nothing, however often. One object serves one thread.
 
     Parameters
     ----------
@@ -104,19 +105,7 @@ class SketchedCounts:
     def term_counts(self, terms: Sequence[str], documents: NDArray[np.integer[Any]]) -> Floats:
         """Return about how often each term (row) occurs in each document (column)."""
         hashed = self.key.hash_terms(terms, self.release.settings.shape)
-        if self._posterior is None:
-            return np.maximum(self._query.term_counts(hashed, documents), 0.0)
-        out = np.empty((len(terms), len(documents)))
-        for i, share in enumerate(self._shares(terms)):
-            listed, values, floor = self._list(hashed, i)
-            likely = self._likely(share, np.asarray(documents))
-            out[i] = self._posterior.means_below(np.full(len(documents), floor), likely)
-            place = np.full(self.n_documents, -1)
-            place[listed] = np.arange(len(listed))
-            found = place[documents]
-            there = found >= 0
-            out[i, there] = self._posterior.means(values[found[there]], likely[there])
-        return out
+        return self._query.term_counts(hashed, documents)
 
     def top(self, term: str, k: int = 150) -> ReverseTop:
         """Return the k documents in which a term seems most frequent, best first."""
@@ -130,19 +119,18 @@ class SketchedCounts:
         found = np.full((len(terms), k), -1, np.int32)
         counts = np.zeros((len(terms), k))
         for i, share in enumerate(self._shares(terms)):
-            listed, values, _ = self._list(hashed, i)
+            listed, values = self._list(hashed, i)
             means = self._posterior.means(values, self._likely(share, listed))
             best = np.lexsort((listed, -means))[:k]
             found[i, : len(best)], counts[i, : len(best)] = listed[best], means[best]
         return ReverseTop(found, counts)
 
-    def _list(self, hashed: HashedTerms, term: int) -> tuple[Integers, Integers, int]:
-        """Return the documents of the list that a term falls into, their values, and its floor."""
+    def _list(self, hashed: HashedTerms, term: int) -> tuple[Integers, Integers]:
+        """Return the documents of the list that a term falls into, and their noisy values."""
         cell, side = int(hashed.columns[term, 0]), int(hashed.signs[term, 0] < 0)
         lists = self.release.lists
-        size = lists.sizes[cell, side]
-        listed = lists.ids[cell, side, :size].astype(np.int64)
-        return listed, lists.values[cell, side, :size].astype(np.int64), lists.floors[cell, side]
+        own = (cell, side, slice(lists.sizes[cell, side]))
+        return lists.ids[own].astype(np.int64), lists.values[own].astype(np.int64)
 
     def _shares(self, terms: Sequence[str]) -> Floats:
         """Return about which share of the documents each term occurs in, neither none nor all."""

@@ -37,7 +37,7 @@ class NoisyTable(Settings):
     Examples
     --------
     >>> NoisyTable(name="cells", family="discrete-laplace", width=0.5, n_moved=1).sigma
-    0.6017...
+    0.6016...
     """
 
     name: str = Field(min_length=1, max_length=100)
