@@ -8,6 +8,7 @@ from pathlib import Path
 from docs.console_blocks import DOCS, Step, Terminal, ran, steps_in
 
 PAGE = DOCS / "how-to" / "join-a-federation.md"
+SEARCH = "cloister federation search clinics asthma --as clinic-a:staff-000 --json"
 BLOCK = re.compile(r"(?:^`(\S+)`:\n\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -26,6 +27,8 @@ def test_a_clinic_joins_as_the_guide_says(tmp_path: Path) -> None:
             else:
                 for step in steps_in(content):
                     terminal.check(step)
+                    if " federation round " in step.command:
+                        terminal.check(Step(SEARCH, ('{…"missing_nodes": []…}',)))
     assert re.fullmatch(r"[0-9a-f]+", said[1])  # the roster's digest
     assert said[2] == "notes/visit.txt []"
     assert f"`{said[2]}`" in PAGE.read_text("utf-8")

@@ -63,6 +63,7 @@ TABLE = [
     Route("broker", "POST", "/v1/statistics", _roles("node"), 400, content=b"no tables"),
     Route("broker", "GET", "/v1/statistics", _roles("node"), 200),
     Route("broker", "POST", "/v1/selection", _roles("node"), 200, json={"terms": ["cough"]}),
+    Route("broker", "GET", "/v1/form", _roles("node"), 200),
     Route("broker", "GET", "/v1/status", OFFICE, 200),
     Route("coordinator", "GET", "/v1/serving", _roles("node", "operator"), 200),
     Route("coordinator", "GET", f"/v1/rankers/{NO_RANKER}", _roles("node", "operator"), 404),

@@ -150,6 +150,19 @@ def test_a_pause_outlives_a_restart(keep: Keep) -> None:
     assert again.n_steps == 0
 
 
+def test_a_schedule_that_goes_on_begins_no_round_before_its_time(keep: Keep) -> None:
+    training = Training()
+    keeper = keep(training, every_s=1.0)
+    keeper.pause(True)
+    time.sleep(0.05)
+    keeper.pause(False)
+    began = time.monotonic()
+    time.sleep(0.3)
+    assert (training.n_steps, keeper.paused) == (0, False)
+    wait_for(lambda: training.n_steps == 1)
+    assert time.monotonic() - began > 0.9
+
+
 def test_the_schedule_stops_after_failures_in_a_row_where_attempts_cost_privacy(
     keep: Keep,
 ) -> None:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from cloister.core.errors import BudgetExceeded, DataError
+from cloister.core.errors import BudgetExceeded, Conflict, DataError, NotFound
 from cloister.core.ids import DocId, PodId, ServerId, content_id
 from cloister.core.rights import Rights
 from cloister.federate.online.ranker_files import RankerFiles, ranker_bytes
 from cloister.index.shard import IndexedDocument, Shard
+from cloister.privacy.ledger.check import check_ledger
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.ledger.limits import Limit
+from cloister.privacy.ledger.statement import overview
 from cloister.rank.ranker import Ranker, RankerSettings
 from cloister.search.noisy_statistics_settings import NoisyStatisticsSettings
 from cloister.services.coordinator.messages import ServingAnswer, TrialAnswer
@@ -31,15 +36,28 @@ NOISE = NoisyStatisticsSettings(epsilon=1.0)
 
 
 class Broker:
-    """Takes tables, or is away."""
+    """Takes tables, or is away, or refuses them."""
 
-    def __init__(self) -> None:
+    def __init__(self, takes: str = "") -> None:
         self.away = False
+        self.takes = takes  # nothing: a broker that does not say
+        self.refuses = ""
         self.got: list[bytes] = []
+        self.n_asked = 0
 
-    def publish(self, content: bytes) -> None:
+    def form(self) -> str:
         if self.away:
             raise PeerUnreachable("no answer")
+        if not self.takes:
+            raise NotFound("nothing here")
+        return self.takes
+
+    def publish(self, content: bytes) -> None:
+        self.n_asked += 1
+        if self.away:
+            raise PeerUnreachable("no answer")
+        if self.refuses:
+            raise DataError(self.refuses)
         self.got.append(content)
 
 
@@ -62,9 +80,16 @@ def shard(tmp_path: Path) -> Iterator[Shard]:
         yield opened
 
 
-def publisher(tmp_path: Path, database: Database, shard: Shard, form: str) -> Publisher:
+def publisher(
+    tmp_path: Path,
+    database: Database,
+    shard: Shard,
+    form: str,
+    clock: Callable[[], float] = time.monotonic,
+) -> Publisher:
     settings = PublishingSettings(form=form, noise=NOISE, threshold=2)  # type: ignore[arg-type]
-    return Publisher(NAME, shard, Ledger(database), Files(tmp_path / "files"), settings)
+    files = Files(tmp_path / "files")
+    return Publisher(NAME, shard, Ledger(database), files, settings, clock=clock)
 
 
 @pytest.mark.parametrize("form", ["noisy", "threshold", "exact"])
@@ -87,6 +112,72 @@ def test_tables_are_recorded_before_they_leave_and_sent_until_they_arrived(
     assert not again.send(broker)  # type: ignore[arg-type]
     assert ledger.pending() == []
     assert len(ledger.entries()) == n_entries  # the same tables, not noised anew
+
+
+def test_a_node_and_a_broker_that_do_not_agree_on_a_form_publish_nothing(
+    tmp_path: Path, database: Database, shard: Shard
+) -> None:
+    made, broker = publisher(tmp_path, database, shard, "threshold"), Broker(takes="noisy")
+    with pytest.raises(Conflict, match="publishes threshold tables, and the broker takes noisy"):
+        made.require_form(broker)  # type: ignore[arg-type]
+    for agreed in (Broker(takes="threshold"), Broker()):
+        made.require_form(agreed)  # type: ignore[arg-type]
+    made.make()  # as before a crash, or while the broker was away
+    assert not made.send(broker)  # type: ignore[arg-type]
+    assert broker.n_asked == 0
+    assert made.state()["failed"].startswith("not sent: this node publishes threshold tables")
+    (failed,) = overview(Ledger(database)).failures
+    assert failed.reason == made.state()["failed"]
+    assert Ledger(database).pending() == []
+
+
+@pytest.mark.parametrize("form", ["noisy", "threshold"])
+def test_what_the_broker_refuses_has_failed_and_stays_charged(
+    tmp_path: Path, database: Database, shard: Shard, form: str
+) -> None:
+    made, broker, ledger = (
+        publisher(tmp_path, database, shard, form),
+        Broker(form),
+        Ledger(database),
+    )
+    broker.refuses = "tables of another kind"
+    made.make()
+    spent = overview(ledger).statements[0].real
+    assert not made.send(broker)  # type: ignore[arg-type]
+    for _ in range(3):
+        assert not made.send(broker)  # type: ignore[arg-type]
+    assert broker.n_asked == 1
+    assert made.state()["failed"] == "sent, and refused by the broker: tables of another kind"
+    seen = overview(ledger)
+    assert [one.number for one in seen.failures] == [one.number for one in ledger.entries()]
+    assert (seen.statements[0].real, seen.statements[0].n_pending) == (spent, 0)
+    assert check_ledger(ledger).n_pending == 0
+    broker.refuses = ""
+    digest = made.make()
+    assert made.send(broker)  # type: ignore[arg-type]
+    assert (made.state()["digest"], made.state().get("failed")) == (digest, None)
+
+
+def test_a_broker_that_is_away_is_asked_less_and_less_often(
+    tmp_path: Path, database: Database, shard: Shard
+) -> None:
+    now = [0.0]
+    made = publisher(tmp_path, database, shard, "noisy", clock=lambda: now[0])
+    broker, tried = Broker(), list[float]()
+    broker.away = True
+    made.make()
+    while now[0] < 3600:
+        with suppress(PeerUnreachable):
+            made.send(broker)  # type: ignore[arg-type]
+        if broker.n_asked > len(tried):
+            tried.append(now[0])
+        now[0] += 5
+    assert tried[:6] == [0, 5, 15, 35, 75, 155]
+    assert max(b - a for a, b in pairwise(tried)) == 600
+    broker.away = False
+    assert not made.send(broker)  # type: ignore[arg-type]
+    now[0] += 600
+    assert made.send(broker)  # type: ignore[arg-type]
 
 
 def test_a_version_beyond_the_limit_is_refused_and_the_last_one_stays(

@@ -12,6 +12,7 @@ from cloister.app.federation_output import (
     show_ended,
     show_found,
     show_made,
+    show_published,
     show_round,
     show_serving,
     show_status,
@@ -95,7 +96,11 @@ def init(
 
 @app.command("up")
 def up(folder: Folder, as_json: JsonFlag = False) -> None:
-    """Start all services of a folder, and start again what dies, until told to end."""
+    """Start the services of a folder, and start again what dies, until told to end.
+
+    Members of the roster whose files are not in the folder run elsewhere: their owners start them
+    with `cloister serve`.
+    """
     from cloister.app.federation_running import run_federation
     from cloister.core.errors import CloisterError
 
@@ -126,7 +131,10 @@ def status(folder: Folder, as_json: JsonFlag = False) -> Result:
 @app.command("round")
 @command_result(show_round)
 def run_round(folder: Folder, as_json: JsonFlag = False) -> Result:
-    """Run a round now."""
+    """Run a round now, also while the schedule is paused.
+
+    Each node that takes part releases what it learnt, which its ledger records.
+    """
     from cloister.app.federation_operating import asked
 
     return asked(folder, "POST", "/v1/rounds")
@@ -144,7 +152,11 @@ def pause(folder: Folder, as_json: JsonFlag = False) -> Result:
 @app.command("resume")
 @command_result(show_done)
 def resume(folder: Folder, as_json: JsonFlag = False) -> Result:
-    """Let the schedule of rounds go on, also after spoilt sums stopped it."""
+    """Let the schedule of rounds go on, also after spoilt sums stopped it; no round begins at once.
+
+    The next round begins one interval from now (`round_every_s` of the coordinator's file). To run
+    one now, use `cloister federation round`.
+    """
     from cloister.app.federation_operating import paused
 
     return paused(folder, False)
@@ -211,16 +223,20 @@ def rollback(folder: Folder, as_json: JsonFlag = False) -> Result:
 
 
 @app.command("publish")
-@command_result(show_done)
+@command_result(show_published)
 def publish(
     folder: Folder,
     node: Annotated[str, typer.Argument(help="Whose statistics; each version costs anew.")],
     as_json: JsonFlag = False,
 ) -> Result:
-    """Have a node publish new statistics of its documents' terms through the broker."""
-    from cloister.app.federation_operating import asked
+    """Have a node publish new statistics of its documents' terms through the broker.
 
-    return asked(folder, "POST", "/v1/publications", service=node)
+    Where the broker takes another form than the node publishes, nothing is made. Where the broker
+    does not answer, the node sends what it made until the broker has it.
+    """
+    from cloister.app.federation_operating import published
+
+    return published(folder, node)
 
 
 @app.command("search")

@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from cloister.core.errors import CloisterError, StoreError
+from cloister.core.errors import CloisterError, Conflict, StoreError
 from cloister.services.federation_folder import COORDINATOR, FederationFolder
 from cloister.services.sole_process import process_of
 from cloister.services.user_client import UserClient
 
-__all__ = ["asked", "ended", "paused", "searched", "status_of"]
+__all__ = ["asked", "ended", "paused", "published", "searched", "status_of"]
 
 ENDING_S: Final = 30.0
 
@@ -36,6 +36,18 @@ def asked(
 def paused(folder: Path, wanted: bool) -> dict[str, Any]:
     """Stop the schedule, or let it go on."""
     return asked(folder, "PUT", "/v1/pause", {"paused": wanted})
+
+
+def published(folder: Path, node: str) -> dict[str, Any]:
+    """Have a node publish; return what became of it."""
+    told = asked(folder, "POST", "/v1/publications", service=node)
+    if told["state"] == "failed":
+        raise Conflict(
+            f"the publication failed and stays charged ({told['reason']})",
+            where=node,
+            remedy="see the log of the broker; what was published before still serves",
+        )
+    return told
 
 
 def status_of(folder: Path) -> dict[str, Any]:
@@ -73,13 +85,13 @@ def searched(
 def ended(folder: Path) -> dict[str, Any]:
     """End the services of a folder that run; return which they were."""
     made = FederationFolder(folder)
-    running = {one: process_of(made.file(one)) for one in made.services}
+    running = {one: process_of(made.file(one)) for one in made.here}
     keeper = process_of(made.keeper_file)  # it would start again what ends; it ends what it started
     for process in running.values() if keeper is None else [keeper]:
         if process is not None:
             os.kill(process, signal.SIGTERM)
     until = time.monotonic() + ENDING_S
-    while any(process_of(file) for file in (*map(made.file, made.services), made.keeper_file)):
+    while any(process_of(file) for file in (*map(made.file, made.here), made.keeper_file)):
         if time.monotonic() > until:
             raise StoreError("a service does not end", where=str(folder), remedy="see its log")
         time.sleep(0.05)

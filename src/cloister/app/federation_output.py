@@ -13,6 +13,7 @@ __all__ = [
     "show_ended",
     "show_found",
     "show_made",
+    "show_published",
     "show_round",
     "show_serving",
     "show_status",
@@ -42,10 +43,15 @@ def _status_line(told: Result) -> str:
         return _coordinator_line(told)
     if "tables" in told:
         return f"{told['form']} statistics of {len(told['tables'])} nodes"
-    return (
+    line = (
         f"{told['n_documents']} documents in {told['n_pods']} pods; {told['n_pages']} pages kept, "
         f"{told['n_pages_ready']} ready to learn from; ranker {told['serving'][:12]}"
     )
+    if told["publication"] == "waiting":
+        return f"{line}; statistics wait for the broker"
+    if told["publication"] == "failed":
+        return f"{line}; publication failed ({told['publication_reason']})"
+    return line
 
 
 def _coordinator_line(told: Result) -> str:
@@ -91,6 +97,15 @@ def show_serving(result: Result) -> None:
 def show_done(result: Result) -> None:
     """Show what a service answered."""
     typer.echo(_status_line(result) if "n_rounds" in result else "done")
+
+
+def show_published(result: Result) -> None:
+    """Show what became of a publication."""
+    said = {
+        "arrived": "the broker has the new statistics",
+        "waiting": "the broker does not answer; the node sends the statistics until it does",
+    }
+    typer.echo(said[result["state"]])
 
 
 def show_ended(result: Result) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from cloister.app.output import print_json, say
-from cloister.core.errors import CloisterError, Conflict
+from cloister.core.errors import CloisterError, Conflict, NotFound
 from cloister.services.federation_folder import FederationFolder
 from cloister.services.processes import Processes
 from cloister.services.sole_process import process_of, sole_process
@@ -51,9 +51,18 @@ class _Kept:
 
 
 def run_federation(folder: Path, *, as_json: bool) -> None:
-    """Run all services until SIGINT or SIGTERM; tell their addresses once all answer."""
+    """Run the folder's services until SIGINT or SIGTERM; tell their addresses once all answer.
+
+    Members of the roster whose files are not in the folder run elsewhere, and are named.
+    """
     made, stop = FederationFolder(folder), threading.Event()
-    running = [service for service in made.services if process_of(made.file(service))]
+    if not made.here:
+        raise NotFound(
+            "this folder has no file of any service",
+            where=str(folder),
+            remedy="make a federation: cloister federation init FOLDER",
+        )
+    running = [service for service in made.here if process_of(made.file(service))]
     if running:
         raise Conflict(
             f"these services run already: {', '.join(running)}",
@@ -63,7 +72,7 @@ def run_federation(folder: Path, *, as_json: bool) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     with sole_process(made.keeper_file), Processes(made) as processes:
-        kept = {service: _Kept(processes, service) for service in made.services}
+        kept = {service: _Kept(processes, service) for service in made.here}
         looking = threading.Thread(target=_tell_when_all_answer, args=(made, stop, as_json))
         looking.start()
         while not stop.wait(0.2):
@@ -75,7 +84,7 @@ def run_federation(folder: Path, *, as_json: bool) -> None:
 
 def _tell_when_all_answer(made: FederationFolder, stop: threading.Event, as_json: bool) -> None:
     """Wait until every service answers, and say so; say nothing if told to end before that."""
-    for service in made.services:
+    for service in made.here:
         with made.client(service, timeout_s=2.0) as client:
             while not stop.wait(0.1):
                 try:
@@ -85,7 +94,15 @@ def _tell_when_all_answer(made: FederationFolder, stop: threading.Event, as_json
                     continue
     if stop.is_set():
         return
+    elsewhere = [service for service in made.services if service not in made.here]
     if as_json:
-        print_json({"services": {service: made.url(service) for service in made.services}})
-    else:
-        say(f"{len(made.services)} services of {made.folder} answer; end them with Ctrl-C")
+        print_json(
+            {
+                "services": {service: made.url(service) for service in made.here},
+                "elsewhere": {service: made.url(service) for service in elsewhere},
+            }
+        )
+        return
+    for service in elsewhere:
+        say(f"{service} runs elsewhere: its files are not in this folder")
+    say(f"{len(made.here)} services of {made.folder} answer; end them with Ctrl-C")

@@ -29,6 +29,7 @@ def overview_result(address: str, seen: Overview) -> Result:
     return figures | {
         "unbounded": [one.party_id for one in seen.statements if math.isinf(one.real.epsilon)],
         "pending": sum(one.n_pending for one in seen.statements),
+        "failed": [one._asdict() for one in seen.failures],
         "parties": accounts,
         "head": seen.head._asdict(),
         "ledger": address,
@@ -79,6 +80,7 @@ def show_overview(result: Result) -> None:
         _show_simulated(result["parties"])
         _show_claims(result["parties"])
         _show_days(result.get("days", []))
+        _show_failed(result["failed"])
     _show_head(result)
 
 
@@ -140,6 +142,11 @@ def _show_claims(parties: dict[str, Result]) -> None:
     if rows:
         columns = ["releases", "number", "claimed for one", "true for one", "true for all"]
         table("what inventors claim, and what holds (epsilon)", columns, rows)
+
+
+def _show_failed(failed: list[Result]) -> None:
+    for one in failed:
+        typer.echo(f"Entry {one['number']} failed and stays charged: {one['reason']}\n")
 
 
 def _show_days(days: list[Result]) -> None:

@@ -169,6 +169,11 @@ class FederationFolder:
         """All services: the coordinator, the broker, the nodes."""
         return (COORDINATOR, BROKER, *(member.name for member in self.roster.members))
 
+    @property
+    def here(self) -> tuple[str, ...]:
+        """The services that this folder has the files of; the others run elsewhere."""
+        return tuple(service for service in self.services if self.file(service).exists())
+
     def file(self, service: str) -> Path:
         """Return what a service starts from."""
         return self.folder / service / SERVICE

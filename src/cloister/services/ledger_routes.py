@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query
 
 from cloister.privacy.ledger.entry import Entry
 from cloister.privacy.ledger.ledger import Ledger
-from cloister.privacy.ledger.outbox import n_pending_in
+from cloister.privacy.ledger.outbox import failures_in, n_pending_in
 from cloister.privacy.ledger.reading import entries_in, head_in
 from cloister.web.admission import allowed
 from cloister.web.callers import Caller, Role
@@ -40,12 +40,25 @@ class LedgerLine(Message):
     hash: str
 
 
+class FailedLine(Message):
+    """A release that will never be delivered: its entry, when that was known, and why."""
+
+    number: int
+    failed_at: str
+    reason: str
+
+
 class LedgerPage(Message):
-    """Entries in order, how many there are in all, and the hash of the last one."""
+    """Entries in order, how many there are in all, and the hash of the last one.
+
+    Of all releases ``n_pending`` wait to be delivered; those that ``failed`` never will be, and
+    stay charged.
+    """
 
     entries: list[LedgerLine]
     n_entries: int
     n_pending: int
+    failed: list[FailedLine]
     head: str
 
 
@@ -65,6 +78,7 @@ def ledger_router(ledger: Ledger) -> APIRouter:
                 entries=[_line(one) for one in found],
                 n_entries=head.number,
                 n_pending=n_pending_in(connection),
+                failed=[FailedLine(**one._asdict()) for one in failures_in(connection)],
                 head=head.hash,
             )
 

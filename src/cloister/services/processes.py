@@ -59,10 +59,10 @@ class Processes(Closing):
         self._launching = threading.Lock()
 
     def start(self, *services: str, environment: Mapping[str, str] | None = None) -> None:
-        """Start services, all unless named, and wait until they take connections."""
-        for service in services or self.folder.services:
+        """Start services, all of the folder unless named; wait until they take connections."""
+        for service in services or self.folder.here:
             self.launch(service, environment)
-        for service in services or self.folder.services:
+        for service in services or self.folder.here:
             self.await_started(service)
 
     def launch(self, service: str, environment: Mapping[str, str] | None = None) -> None:

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from cloister.core.errors import BudgetExceeded, CloisterError, Damaged
 from cloister.privacy.ledger.entry import BEGINNING, Entry, Head, entry_hash
 from cloister.privacy.ledger.ledger import Ledger
-from cloister.privacy.ledger.outbox import payload_in
+from cloister.privacy.ledger.outbox import failures_in, payload_in
 from cloister.privacy.ledger.reading import entries_in, limit_in, parties_in
 from cloister.privacy.ledger.spending import Spent, cost_to_compare, losses_at, spent, spent_by
 from cloister.privacy.ledger.tables import DELIVERIES, OUTBOX, SPENDING
@@ -115,12 +115,14 @@ def _read_limit(entry: Entry) -> None:
 
 
 def _check_outbox(connection: sa.Connection, releases: set[int]) -> int:
-    """See that each release waits or was delivered, and that waiting payloads are unchanged."""
+    """See that each release waits, was delivered or failed; that waiting payloads are unchanged."""
     waiting = set(connection.scalars(sa.select(OUTBOX.c.number)))
-    delivered = set(connection.scalars(sa.select(DELIVERIES.c.number)))
-    for number in sorted((waiting & delivered) | (releases ^ (waiting | delivered))):
+    ended = Counter(connection.scalars(sa.select(DELIVERIES.c.number)))
+    ended.update(one.number for one in failures_in(connection))
+    twice = {number for number, n in ended.items() if n > 1 or number in waiting}
+    for number in sorted(twice | (releases ^ (waiting | ended.keys()))):
         raise Damaged(
-            "a release must be either waiting or delivered, and is not",
+            "a release must be either waiting, delivered or failed, and is not",
             where=f"ledger entry {number}",
         )
     for number in sorted(waiting):  # one at a time: payloads may be large

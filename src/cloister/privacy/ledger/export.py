@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from cloister.core.errors import StoreError
 from cloister.privacy.ledger.entry import Entry, Head
 from cloister.privacy.ledger.ledger import Ledger
+from cloister.privacy.ledger.outbox import failures_in
 from cloister.privacy.ledger.reading import entries_in, head_in
 from cloister.privacy.ledger.tables import DELIVERIES
 from cloister.store.incoming import incoming_file, sync_folder
@@ -68,10 +69,13 @@ def _write_json(stream: BinaryIO, connection: sa.Connection) -> Head:
     opening = json.dumps({"format": FORMAT, "head": head._asdict()})[:-1]
     stream.write(f'{opening}, "entries": ['.encode())
     separator = "\n"
+    failures = {one.number: one for one in failures_in(connection)}
     for entry, delivered_at in _rows(connection):
         fields: dict[str, Any] = entry._asdict()
         fields[entry.kind] = json.loads(fields.pop("body"))
         fields["delivered_at"] = delivered_at
+        if failed := failures.get(entry.number):
+            fields |= {"failed_at": failed.failed_at, "failure": failed.reason}
         stream.write(f"{separator}{json.dumps(fields)}".encode())
         separator = ",\n"
     stream.write(b"\n]}\n")

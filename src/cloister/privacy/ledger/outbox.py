@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
@@ -11,12 +11,15 @@ from cloister.core.ids import content_id
 from cloister.privacy.contents import as_bytes
 from cloister.privacy.ledger.entry import Entry
 from cloister.privacy.ledger.reading import ENTRY_COLUMNS
-from cloister.privacy.ledger.tables import DELIVERIES, ENTRIES, OUTBOX
+from cloister.privacy.ledger.tables import DELIVERIES, ENTRIES, FAILURES, OUTBOX
 
 __all__ = [
+    "FailedRelease",
     "checked_payload",
+    "failures_in",
     "n_pending_in",
     "note_delivery",
+    "note_failure",
     "payload_in",
     "pending_in",
     "put_pending",
@@ -24,6 +27,17 @@ __all__ = [
 
 MAX_PAYLOAD_BYTES: Final = 1 << 28  # both databases hold a value of this size with room to spare
 _PUT: Final = OUTBOX.insert()
+
+
+class FailedRelease(NamedTuple):
+    """A release that will never be delivered: its entry, when that was known, and why.
+
+    It stays charged: its recipient may have read it before refusing it.
+    """
+
+    number: int
+    failed_at: str
+    reason: str
 
 
 def checked_payload(given: Any) -> bytes:
@@ -86,3 +100,19 @@ def note_delivery(connection: sa.Connection, number: int, delivered_at: str) -> 
     known = sa.select(DELIVERIES.c.number).where(DELIVERIES.c.number == number)
     if connection.scalar(known) is None:
         raise NotFound("no release with this number", where=f"ledger entry {number}")
+
+
+def note_failure(connection: sa.Connection, failed: FailedRelease) -> None:
+    """Drop a payload that will never be delivered, and keep the reason."""
+    if not connection.execute(OUTBOX.delete().where(OUTBOX.c.number == failed.number)).rowcount:
+        raise NotFound("no payload is waiting", where=f"ledger entry {failed.number}")
+    connection.execute(FAILURES.insert().values(failed._asdict()))
+
+
+def failures_in(connection: sa.Connection) -> list[FailedRelease]:
+    """Return the releases that failed, in order; a ledger of version 0.1.0 knows none."""
+    if not sa.inspect(connection).has_table(FAILURES.name):
+        return []
+    columns = [FAILURES.c[name] for name in FailedRelease._fields]
+    query = sa.select(*columns).order_by(FAILURES.c.number)
+    return [FailedRelease(*row) for row in connection.execute(query)]

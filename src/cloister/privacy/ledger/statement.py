@@ -13,7 +13,7 @@ from cloister.privacy.accounting import composed_epsilon
 from cloister.privacy.ledger.entry import Head
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.ledger.limits import Limit
-from cloister.privacy.ledger.outbox import pending_in
+from cloister.privacy.ledger.outbox import FailedRelease, failures_in, pending_in
 from cloister.privacy.ledger.reading import head_in, limit_in, parties_in
 from cloister.privacy.ledger.spending import Spent, losses_at, spent
 from cloister.privacy.level import Level
@@ -93,10 +93,11 @@ class Statement(NamedTuple):
 
 
 class Overview(NamedTuple):
-    """The accounts of a ledger, all of one moment."""
+    """The accounts of a ledger, all of one moment, and the releases that failed."""
 
     head: Head
     statements: tuple[Statement, ...]
+    failures: tuple[FailedRelease, ...] = ()
 
 
 class _Account(NamedTuple):
@@ -125,7 +126,7 @@ def overview(
         In place of those of each party's limit; without a limit 1e-6 and users.
     """
 
-    def read(connection: sa.Connection) -> tuple[Head, list[_Account]]:
+    def read(connection: sa.Connection) -> tuple[Head, list[_Account], list[FailedRelease]]:
         known = parties_in(connection)
         if party_id is not None and party_id not in known:
             raise NotFound(
@@ -139,11 +140,12 @@ def overview(
             _Account(one, limit_in(connection, one), spent(connection, one), waiting[one])
             for one in wanted
         ]
-        return head_in(connection), accounts
+        return head_in(connection), accounts, failures_in(connection)
 
-    head, accounts = ledger.database.run(read, read_only=True)
+    head, accounts, failures = ledger.database.run(read, read_only=True)
     chosen = None if level is None else Level(level)
-    return Overview(head, tuple(_statement(account, delta, chosen) for account in accounts))
+    statements = tuple(_statement(account, delta, chosen) for account in accounts)
+    return Overview(head, statements, tuple(failures))
 
 
 def _statement(account: _Account, delta: float | None, level: Level | None) -> Statement:

@@ -1,8 +1,9 @@
 """The ledger's tables, in SQLite and PostgreSQL.
 
 Entries are only ever added. What is not delivered yet lies in the outbox, with its payload; what
-was delivered keeps its time. Spending is a count of equal releases, so that a limit is checked
-without reading all entries; `cloister.privacy.ledger.check` counts again from the entries.
+was delivered keeps its time; what never will be is a failure, with the reason, and stays charged.
+Spending is a count of equal releases, so that a limit is checked without reading all entries;
+`cloister.privacy.ledger.check` counts again from the entries.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from cloister.store.migrations import Migration, Schema
 if TYPE_CHECKING:
     from alembic.operations import Operations
 
-__all__ = ["DELIVERIES", "ENTRIES", "LEDGER_SCHEMA", "OUTBOX", "SPENDING"]
+__all__ = ["DELIVERIES", "ENTRIES", "FAILURES", "LEDGER_SCHEMA", "OUTBOX", "SPENDING"]
 
 ENTRIES: Final = sa.table(
     "cloister_ledger_entry",
@@ -41,6 +42,12 @@ DELIVERIES: Final = sa.table(
     "cloister_ledger_delivery",
     sa.column("number", sa.BigInteger),
     sa.column("delivered_at", sa.Text),
+)
+FAILURES: Final = sa.table(
+    "cloister_ledger_failure",
+    sa.column("number", sa.BigInteger),
+    sa.column("failed_at", sa.Text),
+    sa.column("reason", sa.Text),
 )
 SPENDING: Final = sa.table(
     "cloister_ledger_spending",
@@ -88,4 +95,19 @@ def _create_tables(operations: Operations) -> None:
     )
 
 
-LEDGER_SCHEMA: Final = Schema("ledger", (Migration(1, "create the tables", _create_tables),))
+def _create_failures(operations: Operations) -> None:
+    operations.create_table(
+        "cloister_ledger_failure",
+        sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("failed_at", sa.Text, nullable=False),
+        sa.Column("reason", sa.Text, nullable=False),
+    )
+
+
+LEDGER_SCHEMA: Final = Schema(
+    "ledger",
+    (
+        Migration(1, "create the tables", _create_tables),
+        Migration(2, "create the table of failures", _create_failures),
+    ),
+)

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from cloister.web.messages import Message
 
-__all__ = ["BrokerStatus", "Chosen", "ChosenNode", "HeldTable", "SelectionRequest"]
+__all__ = ["AcceptedForm", "BrokerStatus", "Chosen", "ChosenNode", "HeldTable", "SelectionRequest"]
 
 Term = Annotated[str, Field(min_length=1, max_length=256)]
 
@@ -31,6 +31,12 @@ class Chosen(Message):
     """The most promising nodes, best first."""
 
     nodes: list[ChosenNode]
+
+
+class AcceptedForm(Message):
+    """In which form all nodes of the federation publish; other tables are refused."""
+
+    form: str
 
 
 class HeldTable(Message):

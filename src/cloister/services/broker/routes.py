@@ -4,6 +4,7 @@
 POST  ``/v1/statistics``  a node's published tables                  node
 GET   ``/v1/statistics``  the sum of all tables                      node
 POST  ``/v1/selection``   nodes chosen for a query's terms           node
+GET   ``/v1/form``        in which form nodes publish                node
 GET   ``/v1/status``      which tables are held                      operator, officer
 ====  ==================  =========================================  ==================
 """
@@ -16,6 +17,7 @@ from fastapi import APIRouter
 
 from cloister.core.ids import ServerId
 from cloister.services.broker.messages import (
+    AcceptedForm,
     BrokerStatus,
     Chosen,
     ChosenNode,
@@ -55,6 +57,10 @@ def broker_router(tables: PublishedTables) -> APIRouter:
     def select(wanted: SelectionRequest, caller: FromNode) -> Chosen:
         ranked = tables.ranked(wanted.terms)[: wanted.n_nodes]
         return Chosen(nodes=[ChosenNode(name=one.server_id, score=one.score) for one in ranked])
+
+    @router.get("/form")
+    def form(caller: FromNode) -> AcceptedForm:
+        return AcceptedForm(form=tables.form)
 
     @router.get("/status")
     def status(caller: FromOffice) -> BrokerStatus:

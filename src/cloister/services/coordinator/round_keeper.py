@@ -2,6 +2,8 @@
 
 A round that fails (too few nodes, a database that is away) changes nothing and is tried again: soon
 at first, then less often. A coordinator that is killed begins its round again when it is started.
+A schedule that was paused and goes on begins a whole interval later: a round may cost privacy, so
+none comes at once that nobody asked for.
 """
 
 from __future__ import annotations
@@ -84,14 +86,17 @@ class RoundKeeper:
     def pause(self, paused: bool) -> None:
         """Stop the schedule, or let it go on; a round under way is finished.
 
-        Letting it go on also resumes a training that stopped over spoilt sums.
+        Letting it go on also resumes a training that stopped over spoilt sums. The next round then
+        begins a whole interval later.
         """
+        changed = paused != self._paused
         if not paused:
             self._federation.resume()
         self._state.put(paused=paused)
         self._paused = paused
         self._n_in_a_row = 0
-        self._wake.set()
+        if changed:
+            self._wake.set()
 
     def run_round(self) -> SiteRound:
         """Run a round now; raise `Conflict` where one is under way."""
@@ -154,9 +159,9 @@ class RoundKeeper:
     def _run(self) -> None:
         wait_s, failed_wait_s = self._every_s, FIRST_WAIT_S
         while not self._stop.is_set():
-            self._wake.wait(wait_s)
+            woken = self._wake.wait(wait_s)  # to stop, to pause or to go on: never for a round
             self._wake.clear()
-            if self._stop.is_set() or self._paused or self._every_s is None:
+            if woken or self._stop.is_set() or self._paused or self._every_s is None:
                 wait_s = self._every_s
                 continue
             began = self._clock()

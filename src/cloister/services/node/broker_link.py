@@ -9,11 +9,12 @@ from typing import Final
 
 from cloister.core.errors import DataError
 from cloister.core.ids import ServerId
-from cloister.services.broker.messages import Chosen, SelectionRequest
+from cloister.services.broker.messages import AcceptedForm, Chosen, SelectionRequest
 from cloister.web.client import PeerClient, PeerUnreachable
 
 __all__ = ["BrokerLink"]
 
+FORM_S: Final = 5.0  # to say in which form it takes tables
 AWAY_S: Final = 5.0  # for which a broker that did not answer is not asked
 
 
@@ -41,6 +42,14 @@ class BrokerLink:
         self._timeout_s = timeout_s
         self._clock = clock
         self._away_until = -math.inf
+
+    def form(self) -> str:
+        """Return the form in which the broker takes tables."""
+        answer = self._client.get_json("/v1/form", timeout_s=FORM_S)
+        try:
+            return AcceptedForm.model_validate(answer).form
+        except ValueError:
+            raise DataError("not an answer of a broker", where="form") from None
 
     def publish(self, content: bytes) -> None:
         """Send the node's tables; the same again change nothing."""

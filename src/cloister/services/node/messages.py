@@ -138,7 +138,11 @@ class KeptOfUser(Message):
 
 
 class NodeStatus(Message):
-    """How a node stands; numbers of pages are of all users together."""
+    """How a node stands; numbers of pages are of all users together.
+
+    ``published`` is the SHA-256 of the last tables that were made, empty if none were;
+    ``publication`` says what became of them, as `Published` does.
+    """
 
     name: str
     serving: str
@@ -148,13 +152,21 @@ class NodeStatus(Message):
     n_pages: int
     n_pages_ready: int
     published: str
+    publication: Literal["", "arrived", "waiting", "failed"]
+    publication_reason: str
     last_round: int
 
 
 class Published(Message):
-    """New tables were made and recorded, and are on their way: their SHA-256."""
+    """New tables were made and recorded: their SHA-256, and what became of them.
+
+    ``waiting``: the broker did not answer, and the node sends them again; ``failed``: they will
+    never arrive, for the ``reason``, and stay charged.
+    """
 
     digest: str
+    state: Literal["arrived", "waiting", "failed"]
+    reason: str = ""
 
 
 class Synced(Message):

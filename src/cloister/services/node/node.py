@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from cloister.search.shard_node import ShardNode
 from cloister.services.first_ranker import fits_pages
 from cloister.services.node.broker_link import BrokerLink
 from cloister.services.node.coordinator_link import CoordinatorLink
-from cloister.services.node.messages import NodeStatus
+from cloister.services.node.messages import NodeStatus, Published
 from cloister.services.node.publishing import Publisher
 from cloister.services.node.serving_ranker import ServingRanker
 from cloister.services.node.user_search import PageKeeping, Reach, UserSearch
@@ -114,13 +114,23 @@ class Node:
         """Answer the coordinator's call of a round."""
         return self._site.answer(content)
 
-    def publish(self) -> str:
-        """Make and record new statistics, and send them; they wait where the broker is away."""
-        if self._publisher is None:
-            raise SettingsError("this node publishes nothing", where="publishing")
+    def publish(self) -> Published:
+        """Make and record new statistics, and send them; they wait where the broker is away.
+
+        Raises `Conflict`, and makes nothing, where the broker takes another form.
+        """
+        if self._publisher is None or self._links.broker is None:
+            missing = "its file has no [publishing]" if self._publisher is None else "no broker"
+            raise SettingsError(
+                f"this node publishes nothing: {missing}",
+                where="publishing",
+                remedy="add [publishing] to its service.toml, and a broker to the roster",
+            )
+        self._publisher.require_form(self._links.broker)
         digest = self._publisher.make()
         self._do(self._send_statistics)
-        return digest
+        state, reason = _publication(self._publisher.state())
+        return Published(digest=digest, state=state or "waiting", reason=reason)
 
     def sync_pods(self) -> int:
         """Bring the index up to date with the pods; return how many documents changed."""
@@ -188,6 +198,8 @@ class Node:
             n_pages=pages.n_pages,
             n_pages_ready=pages.n_ready,
             published=published.get("digest", ""),
+            publication=_publication(published)[0],
+            publication_reason=_publication(published)[1],
             last_round=self.last_round,
         )
 
@@ -239,6 +251,17 @@ class Node:
         )
         keeping = PageKeeping(lambda: self.serving.now, self.log)
         return UserSearch(reach, keeping, self._file.search)
+
+
+def _publication(
+    state: dict[str, Any],
+) -> tuple[Literal["", "arrived", "waiting", "failed"], str]:
+    """Say what became of the last tables, and why they failed."""
+    if not state:
+        return "", ""
+    if reason := state.get("failed", ""):
+        return "failed", reason
+    return ("arrived" if state["arrived"] else "waiting"), ""
 
 
 @contextmanager

@@ -108,7 +108,7 @@ def _add_office_routes(router: APIRouter, node: Node) -> None:
 
     @router.post("/publications")
     def publish(caller: FromOperator) -> Published:
-        return Published(digest=node.publish())
+        return node.publish()
 
     @router.post("/syncs")
     def sync(caller: FromOperator) -> Synced:
