@@ -65,8 +65,10 @@ def test_why_adds_up_and_a_click_is_noted_and_can_be_forgotten(
     kept = shown.get_by_role("heading", name="What the node keeps").locator("xpath=..")
     before = int(re.search(r"(\d+) result page", kept.inner_text())[1])  # type: ignore[index]
     assert before >= 1
-    first.get_by_role("button", name=POD).click()
+    assert POD.search(first.locator("h3").inner_text())  # the record's name, beside its first line
+    first.locator("h3 button").click()
     shown.get_by_text("The click on result 1 is noted").wait_for()
+    assert "The console shows no documents" in shown.content()
     shown.get_by_role("link", name="Search again").click()
     shown.get_by_role("button", name="Delete them now").click()
     shown.get_by_text("0 result pages with features").wait_for()
@@ -97,10 +99,27 @@ def test_the_keyboard_alone_is_enough_to_search_to_look_why_and_to_open(page: Wa
     assert outline != "none", "the focus can be seen"
     keys.press("Enter")
     assert shown.get_by_role("heading", name="Its place").first.is_visible()
+    title = shown.locator(".results > li h3 button").first.inner_text()
     keys.press("Shift+Tab")
-    assert POD.match(focused())
+    assert focused() == title
     keys.press("Enter")
     shown.get_by_text("is noted at the node").wait_for()
+
+
+def test_the_heading_says_how_many_results_there_are_and_the_titles_differ(
+    page: WatchedPage,
+) -> None:
+    agent = CLINICS.users(NODES[1])[-1].agent_id
+    searched(page, agent)
+    heading = page.page.locator("#results-title").inner_text()
+    n_shown = page.page.locator(".results > li").count()
+    assert n_shown == 10
+    assert re.match(r"The first 10 of (1[1-9]|[2-5]\d) results( or more)? for", heading), heading
+    titles = page.page.locator(".results > li h3").all_inner_texts()
+    assert len({title.partition(". ")[2] for title in titles}) == n_shown
+    searched(page, agent, "zzyzx")
+    assert page.page.locator("#results-title").inner_text() == "No results for “zzyzx”"
+    assert "somebody who may read more" not in page.page.content()
 
 
 def test_nobody_can_search_as_somebody_who_has_no_account(page: WatchedPage) -> None:

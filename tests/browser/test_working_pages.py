@@ -65,6 +65,7 @@ def test_an_attack_is_run_live_with_and_without_a_defence(
     shown.get_by_role("button", name="Run it").click()
     shown.get_by_text("done", exact=True).first.wait_for(timeout=WAIT_MS)
     page.charts_drawn()
+    assert shown.get_by_text("running", exact=True).count() == 0  # nor in the list below
     assert len(shown.evaluate("document.querySelector('.plot').data")) == 4
     assert serious(page) == []
     shown.screenshot(path=screenshots / "attack-lab-done.png", full_page=True)

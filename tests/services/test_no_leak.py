@@ -57,6 +57,7 @@ class Record(NamedTuple):
 class Shown(NamedTuple):
     """All that a user sees of one document."""
 
+    title: str
     pod: str
     server: str
     snippet: str
@@ -146,8 +147,9 @@ def _expected(searcher: Searcher, reader: Reader, ranker: Ranker, query: str) ->
     for one, why in zip(outcome.candidates, _whys(outcome, reader, ranker), strict=True):
         told = explain(one.hit)
         lines = () if told is None else tuple(told.text().splitlines())
-        found[one.hit.doc_id] = Shown(
-            one.hit.pod_id, one.server_id, one.hit.snippet, one.score, lines, _written(why)
+        hit = one.hit
+        found[hit.doc_id] = Shown(
+            hit.title, hit.pod_id, one.server_id, hit.snippet, one.score, lines, _written(why)
         )
     return {str(name): shown for name, shown in found.items()}
 
@@ -183,7 +185,13 @@ def _shown(answer: SearchAnswer) -> dict[str, Shown]:
     assert [one.rank for one in answer.results] == list(range(1, len(answer.results) + 1))
     return {
         one.doc_id: Shown(
-            one.pod, one.server, one.snippet, one.score, tuple(one.explanation), _written(one.why)
+            one.title,
+            one.pod,
+            one.server,
+            one.snippet,
+            one.score,
+            tuple(one.explanation),
+            _written(one.why),
         )
         for one in answer.results
     }
@@ -216,6 +224,7 @@ def _compare(
             assert set(shown) == _matching(records, reader, query), (reader, query)
             assert shown == _expected(searcher, reader, ranker, query), (reader, query)
             assert bool(answer.page_id) == bool(shown)
+            assert (answer.n_found, answer.may_be_more) == (len(shown), False)
             _unnamed(answer, records, reader)
             n_shown += len(shown)
     return n_shown

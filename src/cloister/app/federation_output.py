@@ -9,6 +9,7 @@ import typer
 from cloister.app.output import table
 
 __all__ = [
+    "found_text",
     "show_done",
     "show_ended",
     "show_found",
@@ -113,13 +114,34 @@ def show_ended(result: Result) -> None:
     typer.echo(f"ended: {', '.join(result['ended']) or 'none ran'}")
 
 
+def found_text(n_shown: int, n_found: int, may_be_more: bool) -> str:
+    """Say how many results a page shows, and of how many.
+
+    Examples
+    --------
+    >>> found_text(10, 30, False), found_text(10, 50, True)
+    ('the first 10 of 30 results', 'the first 10 of 50 results or more')
+    >>> found_text(3, 3, False), found_text(1, 1, True), found_text(0, 0, True)
+    ('3 results', '1 result; there may be more', 'no results')
+    """
+    if not n_found:
+        return "no results"
+    if n_shown < n_found:
+        return f"the first {n_shown} of {n_found} results{' or more' if may_be_more else ''}"
+    return f"{n_found} result{'' if n_found == 1 else 's'}" + (
+        "; there may be more" if may_be_more else ""
+    )
+
+
 def show_found(result: Result) -> None:
     """Show a result page."""
     rows = [
-        [f"{one['rank']}. {one['doc_id']}", one["server"], f"{one['score']:.3f}"]
+        [f"{one['rank']}. {one['title']}", one["doc_id"], one["server"], f"{one['score']:.3f}"]
         for one in result["results"]
     ]
-    table(f"{result['query']!r} as {result['user']}", ["document", "node", "score"], rows)
+    columns = ["title", "document", "node", "score"]
+    table(f"{result['query']!r} as {result['user']}", columns, rows)
+    typer.echo(found_text(len(rows), result["n_found"], result["may_be_more"]))
     for one in result["results"]:
         for line in one["explanation"]:
             typer.echo(line)

@@ -40,7 +40,7 @@ from cloister.search.node import (
     TermSummary,
 )
 from cloister.search.selector_table_making import make_selector_table
-from cloister.search.snippet import snippet
+from cloister.search.snippet import first_line, snippet
 from cloister.search.vector_document_ranking import VectorDocumentRanking, ViewVectors
 from cloister.search.word_vector_table import WordVectors
 
@@ -187,14 +187,14 @@ class ShardNode(SearchNode):
 
     def _hit(self, ranking: _Ranking, one: ScoredDocument, query: SubQuery) -> Hit | None:
         """Return a document as it is shown; None where its text is refused."""
-        passage = ""
+        title = passage = ""
         if self._read_text is not None:
             try:
                 text = self._read_text(one.doc_id)
             except (AccessDenied, NotFound):
                 return None
-            passage = snippet(text, query.terms, self._analysis)
-        hit = Hit(one.doc_id, one.pod_id, one.score, passage, "", one.length)
+            title, passage = first_line(text), snippet(text, query.terms, self._analysis)
+        hit = Hit(one.doc_id, one.pod_id, one.score, passage, title, one.length)
         return ranking.explained(one, hit) if query.explain else hit
 
     def _with_known_tables(self, query: SubQuery) -> SubQuery:

@@ -1,4 +1,4 @@
-"""The passage of a text that shows best why it was found."""
+"""What a result shows of a text: its first line, and the passage for which it was found."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Final
 
 from cloister.index.analysis import MAX_WORD_CHARACTERS, TextAnalysis
 
-__all__ = ["snippet"]
+__all__ = ["first_line", "snippet"]
 
 SNIPPET_WORDS: Final = 30  # about two lines on a page
 SNIPPET_CHARACTERS: Final = 1_000  # of all words; 30 ordinary ones have some 200
 SEARCHED_CHARACTERS: Final = 100_000  # of a text: some 30 pages
+TITLE_CHARACTERS: Final = 80  # one line on a page
 _PIECE: Final = re.compile(r"\S+")
 _MORE: Final = "…"
 
@@ -49,6 +50,25 @@ def snippet(
     if len(shown) > SNIPPET_CHARACTERS:
         shown, is_all = shown[:SNIPPET_CHARACTERS].rpartition(" ")[0], False
     return " ".join([*([_MORE] if begin else []), shown, *([] if is_all else [_MORE])])
+
+
+def first_line(text: str) -> str:
+    r"""Return the first line that holds anything, as a title: 80 characters of it at most.
+
+    Examples
+    --------
+    >>> first_line("\n  Discharge   letter\nAsthma since childhood.")
+    'Discharge letter'
+    >>> first_line("a " * 100) == "a " * 40 + "…"
+    True
+    """
+    begin = text[:SEARCHED_CHARACTERS].lstrip()
+    line = " ".join(begin[: 10 * TITLE_CHARACTERS].split("\n", 1)[0].split())
+    if len(line) <= TITLE_CHARACTERS:
+        return line
+    kept = line[:TITLE_CHARACTERS]
+    cut = kept if line[TITLE_CHARACTERS] == " " else kept.rpartition(" ")[0] or kept
+    return f"{cut.rstrip()} {_MORE}"
 
 
 def _terms_in(piece: str, wanted: frozenset[str], analysis: TextAnalysis) -> frozenset[str]:

@@ -70,7 +70,9 @@ def attack_router(scene: Scene) -> APIRouter:
 
     @router.get("/attack-lab/live/{job_id}")
     def live(request: Request, job_id: str) -> Response:
-        return render(request, "attack_live.html", title="", **_shown(_found(scene, job_id)))
+        jobs = scene.jobs.of_kind(KIND)
+        shown = _shown(_found(scene, job_id))
+        return render(request, "attack_live.html", title="", jobs=jobs, **shown)
 
     _add_starts(router, scene)
     return router

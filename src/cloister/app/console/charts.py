@@ -66,6 +66,11 @@ class Chart(NamedTuple):
     x_kind: str = "number"
 
     @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to draw."""
+        return all(_finite(value) is None for one in self.series for value in one.y)
+
+    @property
     def columns(self) -> list[str]:
         """The heads of the table."""
         return [self.x_label, *(one.name for one in self.series)]

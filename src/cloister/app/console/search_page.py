@@ -17,6 +17,7 @@ from markupsafe import Markup, escape
 from cloister.app.console.page import render
 from cloister.app.console.scene import Scene
 from cloister.app.demo.clinic_federation import DemoUser
+from cloister.app.federation_output import found_text
 from cloister.core.errors import CloisterError, NotFound
 from cloister.index.analysis import TextAnalysis
 from cloister.services.node.messages import SearchAnswer
@@ -64,7 +65,7 @@ def search_router(scene: Scene) -> APIRouter:
             refused=refused,
             suggestions=_suggestions(scene),
             marked=_marker(q),
-            opened=None,
+            found_text=_found_text(answer),
         )
 
     @router.post("/search/click")
@@ -73,7 +74,7 @@ def search_router(scene: Scene) -> APIRouter:
         agent: Annotated[str, Form(max_length=200)],
         page_id: Annotated[str, Form(max_length=64)],
         rank: Annotated[int, Form(ge=1, le=100)],
-        doc_id: Annotated[str, Form(max_length=1000)],
+        title: Annotated[str, Form(max_length=1000)],
         q: Annotated[str, Form(max_length=MOST_LENGTH)] = "",
         groups: Annotated[str, Form(max_length=500)] = "",
     ) -> Response:
@@ -82,8 +83,8 @@ def search_router(scene: Scene) -> APIRouter:
             raise NotFound("nobody searches", remedy="choose somebody")
         scene.sessions.call(*who, lambda client: client.click(page_id, rank))
         return render(
-            request, "opened.html", title="A result was opened", who=who,
-            person=_person(scene, who), rank=rank, doc_id=doc_id, query=q, groups=groups,
+            request, "opened.html", title="The click is noted", who=who,
+            person=_person(scene, who), rank=rank, document=title, query=q, groups=groups,
             kept=_kept(scene, who),
         )  # fmt: skip
 
@@ -123,6 +124,13 @@ def _searched(
         return None, error
     scene.now_looks_at(*who, found.page_id)
     return found, None
+
+
+def _found_text(answer: SearchAnswer | None) -> str:
+    if answer is None:
+        return ""
+    told = found_text(len(answer.results), answer.n_found, answer.may_be_more)
+    return told[:1].upper() + told[1:]
 
 
 def _kept(scene: Scene, who: _Who | None) -> int | None:

@@ -24,6 +24,7 @@ def start_router(scene: Scene) -> APIRouter:
             story=scene.story,
             seconds=sum(step["seconds"] for step in scene.story),
             nodes=scene.nodes,
+            agreement=scene.folder.roster.agreement,
         )
 
     return router

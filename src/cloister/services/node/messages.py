@@ -101,9 +101,13 @@ class ResultWhy(Message):
 
 
 class SearchResult(Message):
-    """One line of a result page; ``explanation`` and ``why`` where they were asked for."""
+    """One line of a result page; ``explanation`` and ``why`` where they were asked for.
+
+    ``title`` is the first line of the document's text; its name in its pod where that has none.
+    """
 
     rank: int
+    title: str
     doc_id: str
     pod: str
     server: str
@@ -118,9 +122,15 @@ class SearchAnswer(Message):
 
     ``page_id`` names it for clicks, and is empty where there was nothing to show. Nodes that gave
     no answer in time are named, whether they have anything for the query or not.
+
+    ``n_found`` documents that this user may read were found and ranked; the page shows the first of
+    them. Where ``may_be_more``, others that the user may read may match, too: as many were found as
+    a page is drawn from, or a node was not asked or did not answer.
     """
 
     page_id: str
+    n_found: int
+    may_be_more: bool
     results: list[SearchResult]
     missing_nodes: list[str]
 

@@ -18,11 +18,13 @@ GET     ``/v1/ledger``                  what left the node                   ope
 from __future__ import annotations
 
 from typing import Annotated, Final
+from urllib.parse import unquote
 
 from fastapi import APIRouter, Path
 
 from cloister.core.ids import AgentId, GroupId
 from cloister.core.rights import Reader
+from cloister.search.node import Hit
 from cloister.services.node.at_once import AtOnce
 from cloister.services.node.messages import (
     ClickRequest,
@@ -124,9 +126,12 @@ def _told(found: FoundPage) -> SearchAnswer:
     whys = found.whys or (None,) * len(found.shown)
     return SearchAnswer(
         page_id=found.page_id,
+        n_found=found.n_found,
+        may_be_more=found.may_be_more,
         results=[
             SearchResult(
                 rank=rank,
+                title=one.hit.title or _name(one.hit),
                 doc_id=one.hit.doc_id,
                 pod=one.hit.pod_id,
                 server=one.server_id,
@@ -141,3 +146,9 @@ def _told(found: FoundPage) -> SearchAnswer:
         ],
         missing_nodes=list(found.missing),
     )
+
+
+def _name(hit: Hit) -> str:
+    """Return what a document is called in its pod."""
+    inside = hit.doc_id.removeprefix(hit.pod_id).lstrip("/")
+    return unquote(inside) if hit.doc_id.startswith(("https:", "http:")) else inside or hit.doc_id

@@ -76,7 +76,8 @@ class PageKeeping(NamedTuple):
 class FoundPage(NamedTuple):
     """What a user is shown: documents in order, and which nodes gave no answer in time.
 
-    Explanations, and why documents stand where they do, are there where they were asked for.
+    Explanations, and why documents stand where they do, are there where they were asked for. The
+    page is of ``n_found`` documents; there ``may_be_more`` where not all that match were found.
     """
 
     page_id: str
@@ -84,6 +85,8 @@ class FoundPage(NamedTuple):
     explanations: tuple[tuple[str, ...], ...]
     missing: tuple[ServerId, ...]
     whys: tuple[ResultWhy, ...] = ()
+    n_found: int = 0
+    may_be_more: bool = False
 
 
 class UserSearch:
@@ -117,8 +120,9 @@ class UserSearch:
     def search(self, reader: Reader, query: str, *, with_explanations: bool = False) -> FoundPage:
         """Search as somebody who was verified; keep the page if there is one."""
         settings = self._settings
+        nodes, are_all = self._nodes(reader, query)
         searcher = Searcher(
-            self._nodes(reader, query),
+            nodes,
             self._analysis,
             _ALL,
             ask=ask_within(settings.timeout_s),
@@ -126,8 +130,11 @@ class UserSearch:
         outcome = searcher.search(
             query, k=settings.n_candidates, explain=True, explain_levels=with_explanations
         )
+        n_found = len(outcome.candidates)
+        is_whole = are_all and not outcome.missing and n_found < settings.n_candidates
+        may_be_more = not is_whole
         if not outcome.candidates:
-            return FoundPage("", (), (), outcome.missing)
+            return FoundPage("", (), (), outcome.missing, may_be_more=may_be_more)
         served = self._keeping.serving()
         page = page_for(
             served,
@@ -138,23 +145,24 @@ class UserSearch:
         )
         page_id = self._keeping.log.show(page)
         shown = tuple(outcome.candidates[place] for place in page.places.tolist())
-        if not with_explanations:
-            return FoundPage(page_id, shown, (), outcome.missing)
-        told = tuple(_explained(one) for one in shown)
-        return FoundPage(
-            page_id, shown, told, outcome.missing, page_whys(outcome, page, served.ranker)
-        )
+        told: tuple[tuple[str, ...], ...] = ()
+        whys: tuple[ResultWhy, ...] = ()
+        if with_explanations:
+            told = tuple(_explained(one) for one in shown)
+            whys = page_whys(outcome, page, served.ranker)
+        return FoundPage(page_id, shown, told, outcome.missing, whys, n_found, may_be_more)
 
-    def _nodes(self, reader: Reader, query: str) -> Sequence[SearchNode]:
-        """Return this node and those to ask beside it, as the reader reaches them."""
+    def _nodes(self, reader: Reader, query: str) -> tuple[Sequence[SearchNode], bool]:
+        """Return this node and those to ask beside it, as the reader reaches them; if all are."""
         own: list[SearchNode] = list(self._reach.own.nodes_for_trusted(reader))
         if self._reach.others is None:
-            return own
+            return own, True
         others = self._reach.others.nodes(self._reach.credential_of(reader))
         n_servers = self._settings.n_servers
         if n_servers is None or n_servers >= len(others):
-            return own + list(others)
-        return own + list[SearchNode](self._best(query, others, n_servers))
+            return own + list(others), True
+        best = self._best(query, others, n_servers)
+        return own + list[SearchNode](best), len(best) == len(others)
 
     def _best(self, query: str, others: list[HttpsNode], n_servers: int) -> list[HttpsNode]:
         """Return so many nodes: those that the broker chose, and by chance where it chose fewer.

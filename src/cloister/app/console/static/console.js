@@ -84,7 +84,8 @@ async function refresh(part) {
     announce(part.querySelector("[data-announce]")?.dataset.announce);
     part.querySelectorAll("details").forEach((one, i) => { one.open = open[i] ?? one.open; });
     for (const figure of part.querySelectorAll("figure.chart")) {
-      draw(JSON.parse(figure.querySelector("script[type='application/json']").textContent));
+      const source = figure.querySelector("script[type='application/json']");
+      if (source) draw(JSON.parse(source.textContent));
     }
     const next = part.querySelector("[data-live-end]");
     if (next) part.removeAttribute("data-live");
