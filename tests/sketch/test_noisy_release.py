@@ -89,7 +89,7 @@ def test_the_whole_release_costs_what_was_asked_and_not_much_less(
         many = one.self_compose(table.n_moved) if table.n_moved > 1 else one
         total = many if total is None else total.compose(many)
     assert total is not None
-    optimistic = total.get_epsilon_for_delta(1e-6)
+    optimistic = total.get_epsilon_for_delta(1e-7)  # a tenth of delta
     assert optimistic <= epsilon + 1e-9
     assert optimistic > 0.97 * epsilon
 
@@ -266,7 +266,8 @@ def bisected_width(settings: NoisyReleaseSettings) -> float:
             for table in release.tables
         ]
         wider = release.model_copy(update={"tables": tuple(tables)})
-        return composed_epsilon(losses_of([wider], Level.TOKEN), settings.delta).epsilon
+        own_delta = release_noise.OWN_SHARE * settings.delta
+        return composed_epsilon(losses_of([wider], Level.TOKEN), own_delta).epsilon
 
     found = planned_release(settings, n_documents=1).tables[0].width
     low, high = 0.97 * found, 1.03 * found
@@ -389,7 +390,7 @@ def test_a_changed_corpus_is_a_new_release_and_over_the_limit_is_refused(
         receipt = first.record(ledger, **label)
         assert receipt.number == 2
         spent = ledger.cost("clinic-a", delta=1e-6, level="token").epsilon
-        assert spent == pytest.approx(2.0, rel=0.01)
+        assert spent == pytest.approx(2.0, rel=0.05)
         with pytest.raises(BudgetExceeded):
             second.record(ledger, **label)
         ledger.set_limit(

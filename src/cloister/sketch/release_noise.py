@@ -46,6 +46,7 @@ Neighbours = Literal["add-remove", "replace"]
 ENOUGH: Final = 1e-3  # how far from the least noise a search may end, relative
 FARTHEST: Final = 0.7  # of one step of the search, in logarithms: a factor of two
 CELLS_SHARE: Final = 0.79  # about what Laplace cells cost of the whole: where a search begins
+OWN_SHARE: Final = 0.1  # of delta: a limit keeps the rest for releases that are chosen later
 LINES: Final = 12  # steps along lines before the search halves
 
 
@@ -57,7 +58,8 @@ class NoisyReleaseSettings(Settings):
     n_rows, n_columns, cell_size
         Of the RTK-Sketch; `cell_size` documents on each side of a cell.
     epsilon, delta
-        What the whole release may cost for one token.
+        What the whole release may cost for one token. The noise is planned so that epsilon holds
+        with a tenth of delta: so much of its delta a limit sets aside for single releases.
     family
         The law of the noise on the cells; ``narrowest`` takes the one with the smaller standard
         deviation at this cost. Lengths and frequencies always get normal noise.
@@ -115,7 +117,7 @@ def planned_release(
     >>> settings = NoisyReleaseSettings(n_rows=1, n_columns=15_000, epsilon=1.0)
     >>> release = planned_release(settings, n_documents=36_400)
     >>> [(table.name, table.family, round(table.sigma, 1)) for table in release.tables][:2]
-    [('cells', 'discrete-laplace', 1.8), ('lengths', 'discrete-gaussian', 29.9)]
+    [('cells', 'discrete-laplace', 1.8), ('lengths', 'discrete-gaussian', 33.1)]
 
     Raises
     ------
@@ -129,7 +131,8 @@ def planned_release(
         settings.lengths,
         settings.neighbours,
     )
-    tables = _tables(settings.epsilon, settings.delta, division, settings.family)
+    own_delta = OWN_SHARE * settings.delta
+    tables = _tables(settings.epsilon, own_delta, division, settings.family)
     groups = {}
     if settings.max_length is not None and settings.lengths == "noisy":
         groups[Level.DOCUMENT] = settings.max_length

@@ -29,7 +29,7 @@ __all__ = ["Silo", "make_parties", "open_silos", "party_name", "reference_labels
 N_HIGHLY_RELEVANT: Final = 10  # first places of a reference ranking, label 2
 N_RELEVANT: Final = 100  # label 1 from there to here
 HIGHEST: Final = 2
-MOST_TERMS: Final = 16  # of a query; the rarest are kept
+MOST_TERMS: Final = 16  # of a query; the first are kept
 
 
 class Silo(NamedTuple):

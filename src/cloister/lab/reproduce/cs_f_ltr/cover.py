@@ -26,6 +26,8 @@ FUNCTION: Final = "cloister.lab.reproduce.cs_f_ltr.cover_trial:measure"
 COVER: Final = figure("cover_rate", "cover rate")
 # What is aimed at, on 36,400 documents: epsilon of one token at delta 1e-6, and cover rate.
 AIMS: Final[dict[float | None, float]] = {None: 0.99, 8.0: 0.98, 4.0: 0.95, 2.0: 0.88, 1.0: 0.75}
+# And on all 17,896 answers of MedQuAD, in 54 million bytes; the planner's rule was set without it.
+TEXT_AIMS: Final[dict[float | None, float]] = {8.0: 0.95, 4.0: 0.79, 2.0: 0.59, 1.0: 0.40}
 
 
 def cover(size: Size, data: Collections) -> Figure:
@@ -41,11 +43,11 @@ def cover(size: Size, data: Collections) -> Figure:
         "Share of the true top 150 that a noisy release finds",
         "not measured: the paper's noise is not in its selection",
         parts,
-        tuple(claim for part in parts for claim in _claims(part.name)),
+        tuple(claim for part in parts for claim in _claims(part.name, _aims(part, data))),
         "Epsilon is for one token, delta 1e-6, and of the whole release with lengths and "
         "frequencies. Terms are drawn by how often they occur; where fewer documents hold a "
         "term than are asked for, any fills the places; of equal counts any is right. "
-        "The aims are for the Zipf corpus at its full size of 36,400 documents.",
+        "The aims are for full sizes: 36,400 documents of the Zipf corpora, 17,896 of MedQuAD.",
         measures=(),
     )
 
@@ -70,9 +72,13 @@ def _study(searched: Searched, size: Size) -> Study:
     return Study(searched.collection.name, searched.collection, jobs, told)
 
 
-def _claims(part: str) -> Iterator[Claim]:
+def _aims(part: Study, data: Collections) -> dict[float | None, float]:
+    return TEXT_AIMS if part.collection == data["MedQuAD"] else AIMS
+
+
+def _claims(part: str, aims: dict[float | None, float]) -> Iterator[Claim]:
     for name in SHAPES:
-        for epsilon, aim in AIMS.items():
+        for epsilon, aim in aims.items():
             yield alone(
                 "without noise nearly all of the true top is found"
                 if epsilon is None
