@@ -22,8 +22,8 @@ def bench(
         str,
         typer.Argument(
             help="startup, letor, measures, clicks, random, worlds, clinic, pdgd, mechanisms, "
-            "ledger, secure-aggregation, sealed, rules, poisoning, sketch, search, search-rights, "
-            "pods, overlay, neural, or all."
+            "ledger, secure-aggregation, sealed, rules, poisoning, malicious-site, sketch, search, "
+            "search-rights, pods, overlay, neural, or all."
         ),
     ],
     as_json: JsonFlag = False,

@@ -28,6 +28,13 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Made by `federation init`.")]
+Training = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FOLDER",
+        help="Made by `federation init`; or a coordinator's file, as NVFlare and Flower have it.",
+    ),
+]
 
 
 @app.command("init")
@@ -121,7 +128,7 @@ def down(folder: Folder, as_json: JsonFlag = False) -> Result:
 
 @app.command("status")
 @command_result(show_status)
-def status(folder: Folder, as_json: JsonFlag = False) -> Result:
+def status(folder: Training, as_json: JsonFlag = False) -> Result:
     """Say how the services stand: rounds, trials, nodes, what is published."""
     from cloister.app.federation_operating import status_of
 
@@ -151,7 +158,7 @@ def pause(folder: Folder, as_json: JsonFlag = False) -> Result:
 
 @app.command("resume")
 @command_result(show_done)
-def resume(folder: Folder, as_json: JsonFlag = False) -> Result:
+def resume(folder: Training, as_json: JsonFlag = False) -> Result:
     """Let the schedule of rounds go on, also after spoilt sums stopped it; no round begins at once.
 
     The next round begins one interval from now (`round_every_s` of the coordinator's file). To run
@@ -165,27 +172,27 @@ def resume(folder: Folder, as_json: JsonFlag = False) -> Result:
 @app.command("exclude")
 @command_result(show_done)
 def exclude(
-    folder: Folder,
+    folder: Training,
     node: Annotated[str, typer.Argument(help="Which node no round asks any more.")],
     as_json: JsonFlag = False,
 ) -> Result:
     """Ask a node in no round any more: it misbehaves. Searches still ask it."""
-    from cloister.app.federation_operating import asked
+    from cloister.app.federation_operating import excluded
 
-    return asked(folder, "PUT", "/v1/exclusions", {"node": node, "excluded": True})
+    return excluded(folder, node, True)
 
 
 @app.command("readmit")
 @command_result(show_done)
 def readmit(
-    folder: Folder,
+    folder: Training,
     node: Annotated[str, typer.Argument(help="A node that is excluded, named or suspected.")],
     as_json: JsonFlag = False,
 ) -> Result:
     """Ask a node in rounds again, and suspect it no more."""
-    from cloister.app.federation_operating import asked
+    from cloister.app.federation_operating import excluded
 
-    return asked(folder, "PUT", "/v1/exclusions", {"node": node, "excluded": False})
+    return excluded(folder, node, False)
 
 
 @app.command("try")

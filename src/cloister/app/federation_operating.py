@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from cloister.core.errors import CloisterError, Conflict, StoreError
+from cloister.core.errors import CloisterError, Conflict, SettingsError, StoreError
 from cloister.services.federation_folder import COORDINATOR, FederationFolder
 from cloister.services.sole_process import process_of
 from cloister.services.user_client import UserClient
 
-__all__ = ["asked", "ended", "paused", "published", "searched", "status_of"]
+if TYPE_CHECKING:
+    from cloister.federate.engines.federation import SiteFederation
+
+__all__ = ["asked", "ended", "excluded", "paused", "published", "searched", "status_of"]
 
 ENDING_S: Final = 30.0
 
@@ -33,8 +37,37 @@ def asked(
     return dict(found or {})
 
 
+def training_of_file(
+    path: Path, change: Callable[[SiteFederation], None] = lambda training: None
+) -> dict[str, Any]:
+    """Change a training by its coordinator's file, as NVFlare and Flower have it; return it."""
+    from cloister.federate.engines.coordinator_file import opened_federation
+    from cloister.federate.engines.in_process import InProcessEngine
+
+    with opened_federation(path, InProcessEngine({})) as training:
+        change(training)
+        found, n_rounds = training.suspicion, training.n_rounds
+        told = found.to_json() | {"n_spoilt": training.log.n_spoilt()}
+    return {"n_rounds": n_rounds, "suspicion": told}
+
+
+def excluded(folder: Path, node: str, wanted: bool) -> dict[str, Any]:
+    """Ask a node in no round any more, or again."""
+    if folder.is_file():
+        return training_of_file(
+            folder, lambda training: (training.exclude if wanted else training.readmit)(node)
+        )
+    return asked(folder, "PUT", "/v1/exclusions", {"node": node, "excluded": wanted})
+
+
 def paused(folder: Path, wanted: bool) -> dict[str, Any]:
-    """Stop the schedule, or let it go on."""
+    """Stop the schedule, or let it go on; of a coordinator's file, resume the training."""
+    if folder.is_file():
+        if wanted:
+            raise SettingsError(
+                "a coordinator's file has no schedule", where=str(folder), remedy="end its job"
+            )
+        return training_of_file(folder, lambda training: training.resume())
     return asked(folder, "PUT", "/v1/pause", {"paused": wanted})
 
 
@@ -52,6 +85,8 @@ def published(folder: Path, node: str) -> dict[str, Any]:
 
 def status_of(folder: Path) -> dict[str, Any]:
     """Return how each service stands; what does not answer is told so."""
+    if folder.is_file():
+        return {"services": {COORDINATOR: training_of_file(folder)}}
     found: dict[str, Any] = {}
     for service in FederationFolder(folder).services:
         try:

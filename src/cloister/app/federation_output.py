@@ -40,8 +40,10 @@ def show_status(result: Result) -> None:
 def _status_line(told: Result) -> str:
     if "error" in told:
         return f"does not answer ({told['error']})"
-    if "n_rounds" in told:
+    if "n_failed" in told:
         return _coordinator_line(told)
+    if "n_rounds" in told:  # of a coordinator's file
+        return "; ".join([f"{told['n_rounds']} rounds", *_suspicion_parts(told["suspicion"])])
     if "tables" in told:
         return f"{told['form']} statistics of {len(told['tables'])} nodes"
     line = (

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
+from cloister.app.federation_commands import app
 from cloister.core.errors import DataError, NotFound, SettingsError
 from cloister.data.clicks import click_model
 from cloister.data.partitions import iid
@@ -85,3 +88,21 @@ def test_what_is_no_roster_is_refused(tmp_path: Path, broken: bytes) -> None:
     (tmp_path / "roster.json").write_bytes(broken)
     with pytest.raises(DataError, match="not a roster"):
         FederationRoster.from_json(tmp_path / "roster.json")
+
+
+def test_an_operator_excludes_and_readmits_sites_by_the_coordinators_file(tmp_path: Path) -> None:
+    write_federation(tmp_path, agreement())
+    file = str(tmp_path / "coordinator.toml")
+
+    def asked(*words: str) -> Result:
+        return CliRunner().invoke(app, [*words])
+
+    assert asked("exclude", file, "clinic-a").exit_code == 0
+    assert "named: clinic-a" in asked("status", file).output
+    assert asked("readmit", file, "clinic-a").exit_code == 0
+    assert "clinic-a" not in asked("status", file).output
+    assert asked("resume", file).exit_code == 0
+    for wrong in ("exclude", "readmit"):
+        refused = asked(wrong, file, "nobody")
+        assert (refused.exit_code, "nobody" in refused.output) == (1, True)
+    assert asked("pause", file).exit_code == 1

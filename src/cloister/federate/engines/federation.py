@@ -203,7 +203,7 @@ class SiteFederation:
 
     def exclude(self, site: str) -> None:
         """Ask a site no more, and suspect nobody else, by an operator's word."""
-        if site not in self._known():
+        if site not in self._directory:
             raise NotFound("no such site", where=site, remedy="name a site of the roster")
         self._log.change_suspicion(lambda suspicion: suspicion.excluded(site))
 

@@ -37,6 +37,7 @@ NAMES: Final = (
     "sealed",
     "rules",
     "poisoning",
+    "malicious-site",
     "sketch",
     "search",
     "search-rights",
