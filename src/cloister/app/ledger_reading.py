@@ -35,11 +35,14 @@ class ReadLedger(NamedTuple):
         All of them, in order.
     n_pending
         Releases that wait to be delivered.
+    failed
+        Releases that will never be: ``number``, ``failed_at`` and ``reason`` of each.
     """
 
     service: str
     entries: tuple[Entry, ...]
     n_pending: int
+    failed: tuple[dict[str, Any], ...] = ()
 
     @property
     def releases(self) -> tuple[Entry, ...]:
@@ -100,7 +103,8 @@ def read_ledger(office: Office, service: str, *, timeout_s: float = TIMEOUT_S) -
         page = office.get(service, f"/v1/ledger?after={after}", timeout_s=timeout_s)
         entries += [_entry(line) for line in page["entries"]]
         if not page["entries"] or len(entries) >= page["n_entries"]:
-            return ReadLedger(service, tuple(entries), page["n_pending"])
+            failed = tuple(page.get("failed", ()))  # version 0.1.0 did not say
+            return ReadLedger(service, tuple(entries), page["n_pending"], failed)
 
 
 def _entry(line: dict[str, Any]) -> Entry:

@@ -28,6 +28,7 @@ from cloister.federate.engines.agreement import SitePrivacy
 from cloister.privacy.ledger.entry import BEGINNING, Entry, entry_hash
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.ledger.limits import Limit
+from cloister.privacy.ledger.outbox import FailedRelease, note_failure
 from cloister.privacy.ledger.statement import overview
 from cloister.privacy.level import Level
 from cloister.privacy.release import BoundedRelease, Release, UnprotectedRelease
@@ -216,6 +217,18 @@ def test_accounts_agree_with_the_ledgers_own_statements(
         one.name: (one.n_releases, pytest.approx(one.epsilon)) for one in account.recipients
     } == {name: tuple(spent) for name, spent in stated.recipients.items()}
     assert account.training is None
+
+
+def test_a_release_that_failed_is_shown_with_its_reason(
+    officer: Browser, ledgers: dict[str, Ledger]
+) -> None:
+    ledger = ledgers["clinic-a"]
+    release = GaussianRelease(level="user", sigma=2.0, sensitivity=1.0)
+    receipt = ledger.release(release, b"x", party_id="clinic-a", recipient="broker", purpose="p")
+    failed = FailedRelease(receipt.number, "2026-01-01T00:00:00+00:00", "refused by the broker")
+    ledger.database.run(lambda connection: note_failure(connection, failed))
+    text = officer.get("/ledger").text
+    assert f"Entry {receipt.number} of clinic-a failed and stays charged: refused by the" in text
 
 
 def test_simulated_releases_are_shown_apart(officer: Browser, ledgers: dict[str, Ledger]) -> None:

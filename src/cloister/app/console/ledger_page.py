@@ -145,6 +145,7 @@ def _summary(scene: Scene, read: _Read, accounts: Sequence[Account]) -> dict[str
         "agreement": scene.folder.roster.agreement,
         "n_releases": sum(one.n_releases for one in read.ledgers),
         "n_pending": sum(one.n_pending for one in read.ledgers),
+        "failed": [(one.service, failed) for one in read.ledgers for failed in one.failed],
         "broken": [one.service for one in read.ledgers if not one.chain_holds],
     }
 
