@@ -12,8 +12,8 @@ The planner chooses four things together, within the bytes and the epsilon that 
 - **Columns.** As many as the bytes hold. Wider rows have fewer collisions. Where columns would be
   more than text has terms, lists get longer instead.
 
-The rule was set on made corpora, NFCorpus and MS MARCO 5k; docs/noisy-release.md has the figures,
-and those of MedQuAD, which took no part.
+The rule looks at public sizes only. It was set on one made corpus and NFCorpus, after a first try
+of this shape on MedQuAD: docs/noisy-release.md has the figures, and says what they can show.
 """
 
 from __future__ import annotations
