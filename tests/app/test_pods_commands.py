@@ -49,6 +49,21 @@ def test_each_user_finds_what_that_user_may_read(call: Run):
     assert found(call, "eve", "asthma cough") == []
 
 
+def test_files_that_are_left_out_are_named_with_the_reason(call: Run, home: Path):
+    notes = home / "notes"
+    (notes / "scan.pdf").write_bytes(b"%PDF")
+    (notes / "latin.txt").write_bytes("früh".encode("latin-1"))
+    shown = " ".join(call("pods", "sync", "notes").err.split())
+    assert "left out: notes/scan.pdf: no text of a kind that is read" in shown
+    assert "left out: notes/latin.txt: not UTF-8" in shown
+    (synced,) = json.loads(call("pods", "sync", "notes", "--json").out)["synced"]
+    assert synced["left_out"] == 2
+    assert {"name": "notes/latin.txt", "reason": "not UTF-8"} in synced["left_out_files"]
+    for number in range(30):
+        (notes / f"{number}.pdf").write_bytes(b"%PDF")
+    assert "notes: 12 more are left out; --json names all" in call("pods", "sync", "notes").err
+
+
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("model", ["bm25", "lm", "tfidf-cosine", "tfidf-euclidean"])
 @pytest.mark.parametrize("statistics", ["user", "global"])

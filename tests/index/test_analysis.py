@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from cloister.core.errors import SettingsError
 from cloister.index import analysis as analysis_module
 from cloister.index.analysis import STOP_WORDS, TextAnalysis
+from cloister.index.term_counts import count_terms
 
 
 def literal_terms(text: str, min_length: int) -> list[str]:
@@ -221,3 +222,11 @@ def test_terms_are_the_words_that_stand_for_one(text: str) -> None:
     analysis = TextAnalysis(stemming="english", numbers="drop")
     found = [analysis.term_of(word) for word in analysis.words(text)]
     assert analysis.terms(text) == [term for term in found if term is not None]
+
+
+def test_words_of_more_than_64_characters_are_left_out_of_texts_and_queries_alike() -> None:
+    longest, longer = "x" * 64, "y" * 65
+    text = f"dry {longest} {longer} cough"
+    assert TextAnalysis().terms(text) == ["dry", longest, "cough"]
+    counted = count_terms([text, "z" * 1_000_000 + " é" + "é" * 64])
+    assert counted.vocabulary == ("dry", longest, "cough")

@@ -13,6 +13,8 @@ from cloister.core.errors import AccessDenied
 from cloister.core.ids import AgentId, DocId, ServerId
 from cloister.core.rights import STRANGER, Reader, Rights
 from cloister.index.shard import Shard
+from cloister.pods.extraction.pool import RawDocument
+from cloister.pods.registry import PodRegistry, RegisteredPod
 from cloister.pods.solid_client import SolidClient
 from cloister.pods.solid_pod import SolidPod
 from cloister.pods.sync import SyncCounts, sync
@@ -90,6 +92,46 @@ def test_changes_and_deletions_are_picked_up_by_their_tags(
     assert sync(pod, shards[1])._replace(unchanged=0) == SyncCounts()
 
 
+@pytest.mark.parametrize("keep_text", [True, False])
+def test_a_kept_text_is_shown_without_fetching_the_document_and_confirmed_each_time(
+    people: People, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep_text: bool
+) -> None:
+    bob, dora = people.bob, people.dora.reader
+    doc_id = bob.pod.write("k/a.html", "<p>dry cough</p>", rights=bob.private.grant(dora.agent_id))
+    pod = RegisteredPod(
+        pod_id=bob.pod.pod_id,
+        owner=bob.web_id,
+        server_id="home",
+        kind="solid",
+        address=bob.pod.pod_id,
+        keep_text=keep_text,
+    )
+    n_fetched = []
+
+    def content(doc_id: DocId) -> RawDocument:
+        n_fetched.append(doc_id)
+        return SolidPod.content(bob.pod, doc_id)
+
+    monkeypatch.setattr(bob.pod, "content", content)
+    with PodRegistry(tmp_path / "home") as registry:
+        monkeypatch.setattr(registry, "datastore", lambda _: bob.pod)
+        registry.add(pod)
+        registry.sync(pod)
+        n_fetched.clear()
+        home = ServerId("home")
+        assert registry.read_text(home, doc_id, dora).split() == ["dry", "cough"]
+        assert registry.read_text(home, doc_id, bob.reader).split() == ["dry", "cough"]
+        assert len(n_fetched) == (0 if keep_text else 2)
+        bob.pod.set_rights(doc_id, bob.private)
+        with pytest.raises(AccessDenied):
+            registry.read_text(home, doc_id, dora)
+        bob.pod.write("k/a.html", "<p>wet cough</p>")
+        assert registry.read_text(home, doc_id, bob.reader).split() == ["wet", "cough"]
+        bob.pod.delete(doc_id)
+        with pytest.raises(AccessDenied):
+            registry.read_text(home, doc_id, bob.reader)
+
+
 def test_a_stranger_and_an_anonymous_reader_get_nothing_by_any_route(
     people: People, shards: list[Shard]
 ) -> None:
@@ -110,6 +152,8 @@ def test_a_stranger_and_an_anonymous_reader_get_nothing_by_any_route(
                 lambda theirs=theirs: theirs.text(doc_id),
                 lambda theirs=theirs: theirs.read(doc_id, eve.reader),
                 lambda theirs=theirs: theirs.read(doc_id, alice.reader),
+                lambda theirs=theirs: theirs.confirm(doc_id, eve.reader),
+                lambda theirs=theirs: theirs.confirm(doc_id, alice.reader),
                 lambda theirs=theirs: theirs.set_rights(doc_id, Rights(public=True)),
                 lambda theirs=theirs: theirs.write("secret/zebra.txt", "x"),
                 lambda theirs=theirs: theirs.delete(doc_id),

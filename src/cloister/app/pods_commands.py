@@ -48,9 +48,12 @@ def _show_synced(result: Result) -> None:
 
 
 def _show_left_out(synced: Result) -> None:
+    from rich.markup import escape
+
     files = synced["left_out_files"]
     for one in files[:N_LEFT_OUT]:
-        say(f"left out: {one['name']}: {one['reason']}")
+        name = "".join(sign if sign.isprintable() else "?" for sign in one["name"])  # a server's
+        say(f"left out: {escape(name)}: {escape(one['reason'])}")
     if len(files) > N_LEFT_OUT:
         say(f"{synced['pod']}: {len(files) - N_LEFT_OUT} more are left out; --json names all")
 
