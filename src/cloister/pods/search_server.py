@@ -16,7 +16,7 @@ from typing import Final
 from pydantic import Field
 
 from cloister.core.errors import DataError, SettingsError
-from cloister.core.ids import ServerId, checked_id
+from cloister.core.ids import MAX_ID_LENGTH, ServerId, checked_id
 from cloister.core.rights import Reader
 from cloister.core.settings import Settings
 from cloister.pods.overlay.frames import AskFrame, ReplyFrame, ReplyKind
@@ -85,6 +85,8 @@ class RequestLimits(Settings):
         if isinstance(request, SubQuery):
             if not 1 <= request.k <= self.k or (request.n_pods is not None and request.n_pods < 1):
                 raise _too_much(f"1 to {self.k} documents of at least one pod may be asked for")
+            if len(request.only) > self.k or any(len(one) > MAX_ID_LENGTH for one in request.only):
+                raise _too_much(f"at most {self.k} documents may be asked for by name")
         elif not 0 <= request.n_best <= self.n_best or (request.all_terms and not self.all_terms):
             raise _too_much(f"0 to {self.n_best} documents of a term may be asked for")
 

@@ -20,7 +20,7 @@ from cloister.search.node import Hit, ScoreRest, SubQuery, TermPart
 from cloister.search.pod_explanation import PodRanking
 from cloister.search.score_parts import score_rest, term_parts
 
-__all__ = ["DocumentRanking", "ScoredDocument", "best_pods", "scored_documents"]
+__all__ = ["DocumentRanking", "ScoredDocument", "best_pods", "pods_but", "scored_documents"]
 
 
 class ScoredDocument(NamedTuple):
@@ -33,12 +33,22 @@ class ScoredDocument(NamedTuple):
     number: int  # in the view
 
 
-def best_pods(view: ReaderView, query: SubQuery, n_pods: int) -> NDArray[np.int32]:
+def best_pods(
+    view: ReaderView, query: SubQuery, n_pods: int, without: frozenset[PodId] = frozenset()
+) -> NDArray[np.int32]:
     """Return the numbers of the best pods, by the query's model with a pod as the entity."""
     if n_pods < 1:
         return np.empty(0, np.int32)
-    listed = view.level("pod").top(query.terms, n_pods, query.settings, query.pod_statistics)
-    return np.array([pod for _, _, pod in listed], np.int32)
+    n_listed = n_pods + len(without)
+    listed = view.level("pod").top(query.terms, n_listed, query.settings, query.pod_statistics)
+    names = view.snapshot.pod_ids
+    kept = [pod for _, _, pod in listed if names[pod] not in without]
+    return np.array(kept[:n_pods], np.int32)
+
+
+def pods_but(view: ReaderView, without: frozenset[PodId]) -> NDArray[np.bool_]:
+    """Return which pods of a snapshot are not among those to be left out."""
+    return np.array([name not in without for name in view.snapshot.pod_ids], np.bool_)
 
 
 def scored_documents(view: ReaderView, ranked: Ranked, k: int) -> list[ScoredDocument]:
@@ -55,11 +65,20 @@ def scored_documents(view: ReaderView, ranked: Ranked, k: int) -> list[ScoredDoc
 
 
 class DocumentRanking:
-    """The documents of one view, ranked for one query."""
+    """The documents of one view, ranked for one query.
 
-    def __init__(self, view: ReaderView, query: SubQuery) -> None:
+    Parameters
+    ----------
+    without
+        Pods whose documents are left out. Statistics are those of all documents.
+    """
+
+    def __init__(
+        self, view: ReaderView, query: SubQuery, without: frozenset[PodId] = frozenset()
+    ) -> None:
         self.view = view
         self.query = query
+        self._without = without
         self.level = view.level("document")
         self.statistics: EntityStatistics = query.document_statistics or self.level
         self.weights = query_weights(query.terms, self.statistics, query.settings)
@@ -96,15 +115,17 @@ class DocumentRanking:
 
     @cached_property
     def _members(self) -> NDArray[np.int32]:
-        """The documents of the best pods, rising."""
+        """The documents of the best pods, or of all but some, rising."""
         n_pods = self.query.n_pods
-        chosen = np.zeros(len(self.view.snapshot.pod_ids), np.bool_)
-        chosen[best_pods(self.view, self.query, 0 if n_pods is None else n_pods)] = True
+        chosen = pods_but(self.view, self._without)
+        if n_pods is not None:
+            chosen[:] = False
+            chosen[best_pods(self.view, self.query, n_pods, self._without)] = True
         documents = self.view.documents
         return documents[chosen[self.view.pods[documents]]]
 
     def _ranked(self, k: int) -> Ranked:
-        if self.query.n_pods is None:
+        if self.query.n_pods is None and not self._without:
             return self.level.best(self.query.terms, k, self.query.settings, self.statistics)
         members = self._members
         norms = None if self._norms is None else self._norms[members]

@@ -159,6 +159,12 @@ class SubQuery(NamedTuple):
         With which pods and documents are ranked instead of ``settings`` and statistics.
     explain_pods
         With ``explain``: whether documents also say how their pods stand; not with ``vectors``.
+    with_texts
+        Whether each document is confirmed with its pod and comes with a passage. Otherwise they are
+        candidates, as the index has them: whoever shows one asks for it with ``only``.
+    only
+        Confirm these documents, of the candidates that this user was given before, and say nothing
+        else of them than a passage. Nothing is ranked.
     """
 
     terms: tuple[str, ...]
@@ -170,6 +176,8 @@ class SubQuery(NamedTuple):
     explain: bool = False
     vectors: VectorQuery | None = None
     explain_pods: bool = False
+    with_texts: bool = True
+    only: tuple[DocId, ...] = ()
 
 
 class TermPart(NamedTuple):
@@ -268,11 +276,16 @@ class Hit(NamedTuple):
 
 
 class SubAnswer(NamedTuple):
-    """The best documents of one server, best first."""
+    """The best documents of one server, best first.
+
+    ``missing_pods`` did not answer in time, or are left alone because they did not. Each of them
+    holds something for the query that this user may read, as the index has it.
+    """
 
     server_id: ServerId
     version: int
     hits: tuple[Hit, ...]
+    missing_pods: tuple[PodId, ...] = ()
 
 
 NodeRequest = SummaryRequest | TableRequest | SubQuery

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from cloister.core.ids import ServerId
+from cloister.core.ids import DocId, PodId, ServerId
 from cloister.core.records import Result
 from cloister.index.entity_statistics import StatisticsTable
 from cloister.search.explanation import ScoreExplanation
 from cloister.search.merging import Merged
-from cloister.search.node import LevelScore
+from cloister.search.node import Hit, LevelScore
 from cloister.search.vector_explanation import VectorExplanation
 
-__all__ = ["SearchOutcome"]
+__all__ = ["SearchOutcome", "ShownTexts"]
 
 
 class SearchOutcome(NamedTuple):
@@ -36,6 +37,9 @@ class SearchOutcome(NamedTuple):
     servers
         Where asked for: how each server stands that holds a term of the query, best first, ranked
         as the entity that it is for the user (`cloister.search.selection`).
+    missing_pods
+        Pods that did not answer in time and hold something for the query; the results are made
+        without them.
     """
 
     results: tuple[Result, ...]
@@ -45,3 +49,20 @@ class SearchOutcome(NamedTuple):
     explanations: tuple[ScoreExplanation | VectorExplanation, ...] = ()
     candidates: tuple[Merged, ...] = ()
     servers: tuple[tuple[ServerId, LevelScore], ...] = ()
+    missing_pods: tuple[PodId, ...] = ()
+
+
+class ShownTexts(NamedTuple):
+    """What the pods of chosen candidates said.
+
+    Parameters
+    ----------
+    shown
+        By server and document, of those that the user may read now: with title and passage.
+    missing, missing_pods
+        Servers and pods that did not answer in time.
+    """
+
+    shown: Mapping[tuple[ServerId, DocId], Hit]
+    missing: tuple[ServerId, ...] = ()
+    missing_pods: tuple[PodId, ...] = ()

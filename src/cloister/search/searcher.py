@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cloister.core.errors import SettingsError
-from cloister.core.ids import ServerId
+from cloister.core.ids import DocId, PodId, ServerId
 from cloister.core.records import Result
 from cloister.index.analysis import TextAnalysis
 from cloister.index.entity_statistics import StatisticsTable
@@ -50,7 +50,7 @@ from cloister.search.node import (
     SubQuery,
     VectorQuery,
 )
-from cloister.search.search_outcome import SearchOutcome
+from cloister.search.search_outcome import SearchOutcome, ShownTexts
 from cloister.search.search_settings import SearchSettings
 from cloister.search.selection import ServerScore, explained_servers, rank_servers
 from cloister.search.summary_statistics import (
@@ -149,6 +149,7 @@ class Searcher:
         k: int = 10,
         explain: bool = False,
         explain_levels: bool = False,
+        with_texts: bool = True,
     ) -> SearchOutcome:
         """Return the best k documents that the user may read.
 
@@ -161,6 +162,9 @@ class Searcher:
         explain_levels
             Whether candidates come with explanations, those of their pods too, and the outcome
             with those of servers. With word vectors there are none of pods and servers.
+        with_texts
+            Whether documents are confirmed with their pods and come with passages. Otherwise they
+            are candidates: whoever shows some asks for their texts with `show`.
         """
         if k < 1:
             raise SettingsError(f"must be at least 1 (given: {k})", where="k")
@@ -172,6 +176,7 @@ class Searcher:
             plan = self._vector_plan(terms, k, explain or explain_levels, model, vectors)
         else:
             plan = self._plan(terms, k, explain or explain_levels, explain_levels)
+        plan = plan._replace(query=plan.query._replace(with_texts=with_texts))
         answers, asked, failed = self._answers(plan, k)
         merged = self._merged(answers, plan, k)
         missing = set(plan.missing) | failed
@@ -183,7 +188,35 @@ class Searcher:
             _explanations(merged) if explain else (),
             tuple(merged),
             plan.explained,
+            _missing_pods(answers),
         )
+
+    def show(self, query_text: str, chosen: Sequence[Merged]) -> ShownTexts:
+        """Confirm candidates of a search with their pods, and return what is shown of their texts.
+
+        Each server is asked for its own, all at once. A candidate that does not come back may not
+        be shown: its pod refused, or did not answer.
+        """
+        terms = tuple(self._analysis.terms(query_text))
+        by_server: dict[ServerId, list[DocId]] = {}
+        for one in chosen:
+            by_server.setdefault(one.server_id, []).append(one.hit.doc_id)
+        model = self.settings.model
+        groups = [
+            NodeGroup([self._nodes[name]], SubQuery(terms, model, len(ids), only=tuple(ids)))
+            for name, ids in by_server.items()
+        ]
+        found = ask_each(self._ask, groups)
+        answers = [one for one in found.values() if isinstance(one, SubAnswer)]
+        shown = {
+            (one.server_id, hit.doc_id): hit
+            for one in answers
+            for hit in one.hits
+            if hit.doc_id in by_server.get(one.server_id, ())
+        }
+        answered = {one.server_id for one in answers}
+        missing = tuple(name for name in by_server if name not in answered)
+        return ShownTexts(shown, missing, _missing_pods(answers))
 
     def _vector_plan(
         self,
@@ -317,6 +350,10 @@ class Searcher:
         if self.settings.statistics == "own":
             return merge_by_cori(answers, dict(plan.servers), k)
         return merge_by_score(answers, k)
+
+
+def _missing_pods(answers: Sequence[SubAnswer]) -> tuple[PodId, ...]:
+    return tuple(sorted({name for one in answers for name in one.missing_pods}))
 
 
 def _sound(answer: SubAnswer, server_id: ServerId) -> bool:

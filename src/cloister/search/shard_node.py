@@ -1,8 +1,9 @@
 """A server's own side of a search: one reader's view of an index, as a `SearchNode`.
 
 All that leaves is made of the view, and so of nothing but what the reader may read: counts, lists,
-scores, the order of equal scores, and the version. Texts are asked for one by one, from where they
-lie and under the reader's rights; a document whose text is refused is not shown.
+scores, the order of equal scores, and the version. Texts are asked for where they lie and under the
+reader's rights, within a deadline, and while no lock is held. A document whose text is refused is
+not shown. A pod that does not answer in time is left out and named.
 
 Time is not hidden: a question takes the longer, the more the index holds of its terms.
 
@@ -14,12 +15,17 @@ a node vectors only where its keeper may know that. Other readers learn nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
+import numpy as np
+
+from cloister.core.deadline import within
 from cloister.core.errors import AccessDenied, NotFound
-from cloister.core.ids import DocId, ServerId
+from cloister.core.ids import DocId, PodId, ServerId
 from cloister.index.analysis import TextAnalysis
 from cloister.index.entity_statistics import StatisticsTable
 from cloister.index.entity_weights import EntityStatistics
@@ -44,10 +50,68 @@ from cloister.search.snippet import first_line, snippet
 from cloister.search.vector_document_ranking import VectorDocumentRanking, ViewVectors
 from cloister.search.word_vector_table import WordVectors
 
-__all__ = ["ShardNode"]
+__all__ = ["PodReading", "ShardNode", "TextsRead"]
 
 ReadText = Callable[[DocId], str]
 KEPT_TABLES: Final = 4  # statistics that TF-IDF's vectors are kept for
+KEPT_CANDIDATES: Final = 5_000  # that may be asked for by name
+MOST_REFUSED: Final = 20  # by one pod in one answer, before its index counts as out of date
+
+
+class TextsRead(NamedTuple):
+    """What pods said of documents.
+
+    Parameters
+    ----------
+    texts
+        Of those that the reader may read now. Others were refused, or their pods are away.
+    away
+        Pods that did not answer in time.
+    """
+
+    texts: Mapping[DocId, str]
+    away: frozenset[PodId] = frozenset()
+
+
+class PodReading(Protocol):
+    """Asks pods for texts, as one reader; each pod apart from the others."""
+
+    @property
+    def timeout_s(self) -> float:
+        """How long the pods may take for one answer, all together."""
+
+    def away(self) -> frozenset[PodId]:
+        """Return the pods that are not asked at the moment."""
+
+    def read(self, documents: Sequence[tuple[DocId, PodId]]) -> TextsRead:
+        """Ask for texts, all pods at once, within `cloister.core.deadline`."""
+
+    def distrust(self, pod_id: PodId) -> None:
+        """Note that a pod refuses much of what the index has of it."""
+
+
+class _OneByOne(PodReading):
+    """Asks for one text after the other, without a deadline."""
+
+    timeout_s = math.inf
+
+    def __init__(self, read_text: ReadText) -> None:
+        self._read_text = read_text
+
+    def away(self) -> frozenset[PodId]:
+        return frozenset()
+
+    def read(self, documents: Sequence[tuple[DocId, PodId]]) -> TextsRead:
+        texts = {}
+        for doc_id, _ in documents:
+            try:
+                texts[doc_id] = self._read_text(doc_id)
+            except (AccessDenied, NotFound):
+                continue
+        return TextsRead(texts)
+
+    def distrust(self, pod_id: PodId) -> None:
+        pass
 
 
 class _Ranking(Protocol):
@@ -57,7 +121,10 @@ class _Ranking(Protocol):
 
 
 class ShardNode(SearchNode):
-    """One server as one reader reaches it. Calls from several threads take turns.
+    """One server as one reader reaches it.
+
+    Calls from several threads take turns while they look at the index, and not while they wait for
+    pods.
 
     Parameters
     ----------
@@ -69,6 +136,8 @@ class ShardNode(SearchNode):
         Gives a document's text if the reader may read it where it lies, and raises `AccessDenied`
         or `NotFound` otherwise. Without it there are no snippets, and the index's rights are
         relied upon.
+    pods
+        The same, for pods that may be slow or hostile; in the place of ``read_text``.
     analysis
         How the documents were analysed; for snippets.
     vectors
@@ -83,13 +152,15 @@ class ShardNode(SearchNode):
         view: Callable[[], ReaderView],
         read_text: ReadText | None = None,
         *,
+        pods: PodReading | None = None,
         analysis: TextAnalysis | None = None,
         vectors: Callable[[], WordVectors] | None = None,
     ) -> None:
         self._server_id = server_id
         self._view = view
-        self._read_text = read_text
+        self._pods = pods if read_text is None else _OneByOne(read_text)
         self._analysis = analysis or TextAnalysis()
+        self._candidates: OrderedDict[DocId, PodId] = OrderedDict()
         self._tables: list[StatisticsTable] = []
         self._lists: ImpactLists | None = None
         self._kept_table: tuple[TableRequest, ServerTable] | None = None
@@ -123,10 +194,19 @@ class ShardNode(SearchNode):
 
     def answer(self, query: SubQuery) -> SubAnswer:
         """Return the best documents that the reader may read here."""
+        away = frozenset[PodId]() if self._pods is None else self._pods.away()
         with self._lock:
             view = self._view()
-            ranking = self._ranking(view, query)
-            return SubAnswer(self._server_id, view.version, self._hits(ranking, query))
+            missing = _with_matches(view, query, away)
+        if query.only:
+            hits, late = self._only(query, away)
+        elif self._pods is None or not query.with_texts:
+            hits, late = self._candidate_hits(view, query, away), frozenset()
+        else:
+            with within(self._pods.timeout_s):
+                hits, late = self._confirmed_hits(self._pods, view, query, away)
+        named = tuple(sorted(missing | late))
+        return SubAnswer(self._server_id, view.version, hits, named)
 
     def table(self, request: TableRequest) -> ServerTable:
         """Return the reader's selector table; it is kept until what they may read changes."""
@@ -138,11 +218,11 @@ class ShardNode(SearchNode):
                 kept = self._kept_table = (request, table)
             return kept[1]
 
-    def _ranking(self, view: ReaderView, query: SubQuery) -> _Ranking:
+    def _ranking(self, view: ReaderView, query: SubQuery, without: frozenset[PodId]) -> _Ranking:
         if query.vectors is None:
-            return DocumentRanking(view, self._with_known_tables(query))
+            return DocumentRanking(view, self._with_known_tables(query), without)
         known = self._view_vectors(view, query.vectors.digest)
-        return VectorDocumentRanking(known, query, query.vectors.model)
+        return VectorDocumentRanking(known, query, query.vectors.model, without)
 
     def _view_vectors(self, view: ReaderView, digest: str) -> ViewVectors:
         """Return the mean vectors of what may be read now, by the vectors that were asked for."""
@@ -169,31 +249,90 @@ class ShardNode(SearchNode):
             self._lists.best(term, n_best),
         )
 
-    def _hits(self, ranking: _Ranking, query: SubQuery) -> tuple[Hit, ...]:
-        """Go down the ranking until enough documents were found that may be shown."""
-        hits: dict[DocId, Hit | None] = {}
-        n_wanted = query.k
-        while True:
-            listed = ranking.best(n_wanted)
+    def _candidate_hits(
+        self, view: ReaderView, query: SubQuery, away: frozenset[PodId]
+    ) -> tuple[Hit, ...]:
+        """Return the best documents as the index has them; note them, for who asks for texts."""
+        with self._lock:
+            ranking = self._ranking(view, query, away)
+            listed = ranking.best(query.k)
             for one in listed:
-                if one.doc_id not in hits:
-                    hits[one.doc_id] = self._hit(ranking, one, query)
-                shown = tuple(hit for hit in hits.values() if hit is not None)
-                if len(shown) == query.k:
-                    return shown
-            if len(listed) < n_wanted or query.k < 1:
-                return tuple(hit for hit in hits.values() if hit is not None)
-            n_wanted *= 2
+                self._candidates[one.doc_id] = one.pod_id
+                self._candidates.move_to_end(one.doc_id)
+            while len(self._candidates) > KEPT_CANDIDATES:
+                self._candidates.popitem(last=False)
+            return tuple(self._hit(ranking, one, query) for one in listed)
 
-    def _hit(self, ranking: _Ranking, one: ScoredDocument, query: SubQuery) -> Hit | None:
-        """Return a document as it is shown; None where its text is refused."""
-        title = passage = ""
-        if self._read_text is not None:
-            try:
-                text = self._read_text(one.doc_id)
-            except (AccessDenied, NotFound):
-                return None
-            title, passage = first_line(text), snippet(text, query.terms, self._analysis)
+    def _only(
+        self, query: SubQuery, away: frozenset[PodId]
+    ) -> tuple[tuple[Hit, ...], frozenset[PodId]]:
+        """Confirm candidates of before, and return each with a passage."""
+        pods = self._pods or _OneByOne(lambda _: "")
+        with self._lock:
+            wanted = [(one, self._candidates[one]) for one in query.only if one in self._candidates]
+        asked = [one for one in wanted if one[1] not in away]
+        with within(pods.timeout_s):
+            read = pods.read(asked)
+        shown = self._shown(read.texts, query)
+        hits = (
+            Hit(doc_id, pod_id, 0.0, *shown[doc_id]) for doc_id, pod_id in asked if doc_id in shown
+        )
+        return tuple(hits), read.away | {pod_id for _, pod_id in wanted if pod_id in away}
+
+    def _confirmed_hits(
+        self, pods: PodReading, view: ReaderView, query: SubQuery, away: frozenset[PodId]
+    ) -> tuple[tuple[Hit, ...], frozenset[PodId]]:
+        """Go down the ranking until enough documents were found that may be shown."""
+        hits: dict[DocId, Hit] = {}
+        refused: dict[DocId, PodId] = {}
+        late: frozenset[PodId] = frozenset()
+        ranking: _Ranking | None = None
+        while True:
+            with self._lock:
+                ranking = ranking or self._ranking(view, query, away | late)
+                listed = ranking.best(query.k + len(refused))
+            looked_at = hits.keys() | refused.keys()
+            waiting = [one for one in listed if one.doc_id not in looked_at]
+            batch = waiting[: query.k - len(hits)]
+            if not batch:
+                break
+            read = pods.read([(one.doc_id, one.pod_id) for one in batch])
+            shown = self._shown(read.texts, query)
+            with self._lock:
+                hits |= {
+                    one.doc_id: self._hit(ranking, one, query, *shown[one.doc_id])
+                    for one in batch
+                    if one.doc_id in shown
+                }
+            refused |= {
+                one.doc_id: one.pod_id
+                for one in batch
+                if one.doc_id not in hits and one.pod_id not in read.away
+            }
+            stale = _much_refused(refused) - late
+            for pod_id in stale:
+                pods.distrust(pod_id)
+            if not read.away | stale <= late:
+                late, ranking = late | read.away | stale, None
+        best = sorted(hits.values(), key=lambda hit: (-hit.score, hit.doc_id))
+        return tuple(best), late
+
+    def _shown(self, texts: Mapping[DocId, str], query: SubQuery) -> dict[DocId, tuple[str, str]]:
+        """Return what is shown of texts: a passage, and the first line."""
+        return {
+            name: (snippet(text, query.terms, self._analysis), first_line(text))
+            for name, text in texts.items()
+        }
+
+    def _hit(
+        self,
+        ranking: _Ranking,
+        one: ScoredDocument,
+        query: SubQuery,
+        passage: str = "",
+        title: str = "",
+    ) -> Hit:
+        """Return a document as it is shown."""
         hit = Hit(one.doc_id, one.pod_id, one.score, passage, title, one.length)
         return ranking.explained(one, hit) if query.explain else hit
 
@@ -214,6 +353,23 @@ class ShardNode(SearchNode):
                 return kept
         self._tables = [table, *self._tables[: KEPT_TABLES - 1]]
         return table
+
+
+def _with_matches(view: ReaderView, query: SubQuery, pods: frozenset[PodId]) -> frozenset[PodId]:
+    """Return which pods hold something for a query that the reader may read."""
+    if not pods:
+        return pods
+    documents = [view.postings(term).documents for term in query.terms]
+    if query.vectors is not None:
+        documents = [view.documents]
+    names = view.snapshot.pod_ids
+    places = np.unique(view.pods[np.concatenate([np.empty(0, np.int32), *documents])])
+    return pods & {names[place] for place in places.tolist()}
+
+
+def _much_refused(refused: Mapping[DocId, PodId]) -> frozenset[PodId]:
+    counts = Counter(refused.values())
+    return frozenset(pod_id for pod_id, n in counts.items() if n > MOST_REFUSED)
 
 
 def _all_terms(view: ReaderView) -> dict[str, TermSummary]:

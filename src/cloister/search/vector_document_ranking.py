@@ -11,9 +11,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from cloister.core.ids import PodId
 from cloister.index.entity_view import Level
 from cloister.index.reader_view import ReaderView
-from cloister.search.document_ranking import ScoredDocument, scored_documents
+from cloister.search.document_ranking import ScoredDocument, pods_but, scored_documents
 from cloister.search.node import Hit, SubQuery, VectorScore
 from cloister.search.word_vector_ranking import EntityVectors, VectorModel
 from cloister.search.word_vector_table import WordVectors
@@ -43,9 +44,16 @@ class ViewVectors:
 
 
 class VectorDocumentRanking:
-    """The documents of one view, ranked for one query by word vectors."""
+    """The documents of one view, ranked for one query by word vectors; some pods' are left out."""
 
-    def __init__(self, known: ViewVectors, query: SubQuery, model: VectorModel) -> None:
+    def __init__(
+        self,
+        known: ViewVectors,
+        query: SubQuery,
+        model: VectorModel,
+        without: frozenset[PodId] = frozenset(),
+    ) -> None:
+        self._without = without
         self.view = known.view
         self.query = query
         self.model = model
@@ -75,19 +83,23 @@ class VectorDocumentRanking:
 
     @cached_property
     def _among(self) -> NDArray[np.bool_] | None:
-        """Which of the documents lie in the best pods; None for all."""
-        if self.query.n_pods is None:
+        """Which of the documents lie in the best pods, or not in some; None for all."""
+        if self.query.n_pods is None and not self._without:
             return None
-        chosen = np.zeros(len(self.view.snapshot.pod_ids), np.bool_)
-        chosen[self._best_pods(self.query.n_pods)] = True
+        chosen = pods_but(self.view, self._without)
+        if self.query.n_pods is not None:
+            chosen[:] = False
+            chosen[self._best_pods(self.query.n_pods)] = True
         return chosen[self.view.pods[self._documents.numbers]]
 
     def _best_pods(self, n_pods: int) -> NDArray[np.int32]:
         """Return the numbers of the best pods; of equal scores the name decides."""
-        ranked = self._known.level("pod").best(self.query.terms, n_pods, self.model)
+        n_ranked = n_pods + len(self._without)
+        ranked = self._known.level("pod").best(self.query.terms, n_ranked, self.model)
         pods = self.view.level("pod")
         listed = sorted(
             (-score, pods.name(number), number)
             for number, score in zip(ranked.entities.tolist(), ranked.scores.tolist(), strict=True)
         )
-        return np.array([number for _, _, number in listed[:n_pods]], np.int32)
+        kept = [number for _, name, number in listed if name not in self._without]
+        return np.array(kept[:n_pods], np.int32)

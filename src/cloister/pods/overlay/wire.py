@@ -49,7 +49,7 @@ __all__ = [
     "encode_question",
 ]
 
-WIRE_VERSION: Final = 1
+WIRE_VERSION: Final = 2
 MAX_REQUEST_BYTES: Final = 900_000  # sealed, one message of a broker that takes a megabyte
 MAX_ANSWER_BYTES: Final = 16_000_000
 MAX_PLAIN_BYTES: Final = 8_000_000  # of a request that is deflated
@@ -82,7 +82,7 @@ def encode_question(question: Question) -> bytes:
     --------
     >>> question = Question(SummaryRequest(("cough",), n_best=3), known_version=7)
     >>> encode_question(question)[:33]
-    b'[1,"summary",7,[["cough"],3,false'
+    b'[2,"summary",7,[["cough"],3,false'
     >>> decode_question(encode_question(question)) == question
     True
     """

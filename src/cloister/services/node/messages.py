@@ -121,10 +121,11 @@ class SearchAnswer(Message):
     """A result page.
 
     ``page_id`` names it for clicks, and is empty where there was nothing to show. Nodes that gave
-    no answer in time are named, whether they have anything for the query or not.
+    no answer in time are named, whether they have anything for the query or not. Pods are named
+    that did not answer in time and hold something for the query that the user may read.
 
-    ``n_found`` documents that this user may read were found and ranked; the page shows the first of
-    them. Where ``may_be_more``, others that the user may read may match, too: as many were found as
+    ``n_found`` documents that this user may read, as of the last sync, were ranked; the page shows some
+    of them. Where ``may_be_more``, others that the user may read may match, too: as many were found as
     a page is drawn from, or a node was not asked or did not answer.
     """
 
@@ -133,6 +134,7 @@ class SearchAnswer(Message):
     may_be_more: bool
     results: list[SearchResult]
     missing_nodes: list[str]
+    missing_pods: list[str] = Field(default_factory=list)
 
 
 class ClickRequest(Message):

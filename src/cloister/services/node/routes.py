@@ -145,6 +145,7 @@ def _told(found: FoundPage) -> SearchAnswer:
             )
         ],
         missing_nodes=list(found.missing),
+        missing_pods=list(found.missing_pods),
     )
 
 

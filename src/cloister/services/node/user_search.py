@@ -8,16 +8,17 @@ choose nodes, and not who searches; the nodes that are asked learn the terms and
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 
 from cloister.core.errors import CloisterError
-from cloister.core.ids import ServerId
+from cloister.core.ids import DocId, PodId, ServerId
 from cloister.core.rights import Reader
 from cloister.federate.online.click_log import ClickLog
 from cloister.federate.online.page_drawing import ServedRanker, page_for
+from cloister.federate.online.page_table import ShownPage
 from cloister.index.analysis import TextAnalysis
 from cloister.pods.overlay.fan_out import ask_within
 from cloister.pods.overlay.https_overlay import HttpsNode, HttpsOverlay
@@ -25,8 +26,9 @@ from cloister.pods.overlay.in_process import InProcessOverlay
 from cloister.pods.overlay.proofs import Credential
 from cloister.search.explanation import explain
 from cloister.search.merging import Merged
-from cloister.search.node import SearchNode
+from cloister.search.node import Hit, SearchNode
 from cloister.search.page_features import page_features
+from cloister.search.search_outcome import SearchOutcome
 from cloister.search.search_settings import SearchSettings
 from cloister.search.searcher import Searcher
 from cloister.services.node.broker_link import BrokerLink
@@ -40,6 +42,9 @@ __all__ = ["FoundPage", "PageKeeping", "Reach", "UserSearch"]
 # All nodes are asked for documents, also those that have nothing for the query: whoever sees who is
 # asked does not see who has something, and who is missing is named whatever it has.
 _ALL: Final = SearchSettings(selection="all")
+N_DRAWS: Final = 3  # of a page, where pods refuse what is on it
+T = TypeVar("T")
+_DocumentKey = tuple[ServerId, DocId]
 
 
 class Reach(NamedTuple):
@@ -74,7 +79,7 @@ class PageKeeping(NamedTuple):
 
 
 class FoundPage(NamedTuple):
-    """What a user is shown: documents in order, and which nodes gave no answer in time.
+    """What a user is shown: documents in order, and which nodes and pods did not answer in time.
 
     Explanations, and why documents stand where they do, are there where they were asked for. The
     page is of ``n_found`` documents; there ``may_be_more`` where not all that match were found.
@@ -87,6 +92,14 @@ class FoundPage(NamedTuple):
     whys: tuple[ResultWhy, ...] = ()
     n_found: int = 0
     may_be_more: bool = False
+    missing_pods: tuple[PodId, ...] = ()
+
+
+class _DrawnPage(NamedTuple):
+    """A page of confirmed documents, None where there is none, and what it was drawn from."""
+
+    outcome: SearchOutcome
+    page: ShownPage | None
 
 
 class UserSearch:
@@ -128,29 +141,73 @@ class UserSearch:
             ask=ask_within(settings.timeout_s),
         )
         outcome = searcher.search(
-            query, k=settings.n_candidates, explain=True, explain_levels=with_explanations
+            query,
+            k=settings.n_candidates,
+            explain=True,
+            explain_levels=with_explanations,
+            with_texts=False,
         )
-        n_found = len(outcome.candidates)
-        is_whole = are_all and not outcome.missing and n_found < settings.n_candidates
-        may_be_more = not is_whole
-        if not outcome.candidates:
-            return FoundPage("", (), (), outcome.missing, may_be_more=may_be_more)
         served = self._keeping.serving()
-        page = page_for(
-            served,
-            reader.agent_id,
-            page_features(outcome.candidates, home=self._reach.home),
-            self._rng(),
-            length=settings.page_length,
+        drawn = self._confirmed(searcher, query, outcome, served, reader)
+        outcome, page = drawn.outcome, drawn.page
+        n_found = len(outcome.candidates)
+        is_whole = are_all and not outcome.missing and not outcome.missing_pods
+        told = FoundPage(
+            "",
+            (),
+            (),
+            outcome.missing,
+            n_found=n_found,
+            may_be_more=not is_whole or n_found >= settings.n_candidates,
+            missing_pods=outcome.missing_pods,
         )
-        page_id = self._keeping.log.show(page)
+        if page is None:
+            return told
         shown = tuple(outcome.candidates[place] for place in page.places.tolist())
-        told: tuple[tuple[str, ...], ...] = ()
-        whys: tuple[ResultWhy, ...] = ()
-        if with_explanations:
-            told = tuple(_explained(one) for one in shown)
-            whys = page_whys(outcome, page, served.ranker)
-        return FoundPage(page_id, shown, told, outcome.missing, whys, n_found, may_be_more)
+        told = told._replace(page_id=self._keeping.log.show(page), shown=shown)
+        if not with_explanations:
+            return told
+        explanations = tuple(_explained(one) for one in shown)
+        return told._replace(
+            explanations=explanations, whys=page_whys(outcome, page, served.ranker)
+        )
+
+    def _confirmed(
+        self,
+        searcher: Searcher,
+        query: str,
+        outcome: SearchOutcome,
+        served: ServedRanker,
+        reader: Reader,
+    ) -> _DrawnPage:
+        """Draw a page, and confirm what is on it with its pods; draw again without the refused.
+
+        Only documents that are to be shown are asked for. The last draw is from those that are
+        confirmed already, so that nobody waits for a page without end.
+        """
+        confirmed: dict[_DocumentKey, Hit] = {}
+        for n_left in reversed(range(N_DRAWS)):
+            if not outcome.candidates:
+                break
+            page = page_for(
+                served,
+                reader.agent_id,
+                page_features(outcome.candidates, home=self._reach.home),
+                self._rng(),
+                length=self._settings.page_length,
+            )
+            chosen = [outcome.candidates[place] for place in page.places.tolist()]
+            found = searcher.show(query, [one for one in chosen if _key(one) not in confirmed])
+            confirmed |= found.shown
+            outcome = outcome._replace(
+                missing=_joined(outcome.missing, found.missing),
+                missing_pods=_joined(outcome.missing_pods, found.missing_pods),
+            )
+            refused = {_key(one) for one in chosen} - confirmed.keys()
+            if not refused:
+                return _DrawnPage(_with_texts(outcome, confirmed), page)
+            outcome = _without(outcome, refused, confirmed, confirmed_alone=n_left == 1)
+        return _DrawnPage(outcome, None)
 
     def _nodes(self, reader: Reader, query: str) -> tuple[Sequence[SearchNode], bool]:
         """Return this node and those to ask beside it, as the reader reaches them; if all are."""
@@ -190,6 +247,48 @@ class UserSearch:
             log_event("broker_away", level=logging.WARNING, error=type(error).__name__)
             return []
         return [name for name in found if name != self._reach.home]
+
+
+def _key(one: Merged) -> _DocumentKey:
+    return one.server_id, one.hit.doc_id
+
+
+def _without(
+    outcome: SearchOutcome,
+    refused: Collection[_DocumentKey],
+    confirmed: Collection[_DocumentKey],
+    *,
+    confirmed_alone: bool,
+) -> SearchOutcome:
+    """Return an outcome without the refused, and without those whose node or pod is away."""
+    candidates = tuple(
+        one
+        for one in outcome.candidates
+        if _key(one) in confirmed
+        or not (
+            confirmed_alone
+            or _key(one) in refused
+            or one.server_id in outcome.missing
+            or one.hit.pod_id in outcome.missing_pods
+        )
+    )
+    return outcome._replace(candidates=candidates)
+
+
+def _with_texts(outcome: SearchOutcome, confirmed: Mapping[_DocumentKey, Hit]) -> SearchOutcome:
+    return outcome._replace(
+        candidates=tuple(_with_text(one, confirmed.get(_key(one))) for one in outcome.candidates)
+    )
+
+
+def _with_text(one: Merged, shown: Hit | None) -> Merged:
+    if shown is None:
+        return one
+    return one._replace(hit=one.hit._replace(snippet=shown.snippet, title=shown.title))
+
+
+def _joined(some: tuple[T, ...], others: tuple[T, ...]) -> tuple[T, ...]:
+    return tuple(dict.fromkeys((*some, *others)))
 
 
 def _explained(one: Merged) -> tuple[str, ...]:
