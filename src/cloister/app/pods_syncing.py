@@ -8,6 +8,7 @@ from typing import Any
 from cloister.core.errors import CloisterError
 from cloister.core.ids import PodId, ServerId
 from cloister.pods.pod_index import remove_index_resources
+from cloister.pods.pod_syncing import PodSyncing
 from cloister.pods.registry import PodRegistry, RegisteredPod
 from cloister.pods.server_tables import ServerTables
 
@@ -15,16 +16,14 @@ __all__ = ["added", "refreshed_tables", "removed", "synced"]
 
 
 def synced(registry: PodRegistry, pods: Sequence[RegisteredPod]) -> dict[str, Any]:
-    """Sync pods one after the other; one that fails does not keep the others from it."""
+    """Sync pods at once; one that fails or is slow does not keep the others from it."""
     done, failed = [], []
-    for pod in pods:
-        try:
-            counts = registry.sync(pod)
-        except CloisterError as error:
-            failed.append({"pod": pod.pod_id, "error": error.message, "remedy": error.remedy})
-        else:
+    for pod, counts, error in PodSyncing(registry).sync(pods):
+        if counts is not None:
             named = [one._asdict() for one in counts.left_out_files]
             done.append({"pod": pod.pod_id} | counts._asdict() | {"left_out_files": named})
+        elif error is not None:
+            failed.append({"pod": pod.pod_id, "error": error.message, "remedy": error.remedy})
     if failed and not done:
         raise CloisterError(failed[0]["error"], where=failed[0]["pod"], remedy=failed[0]["remedy"])
     kept = registry.server_pods.keys() - set(registry.server_ids())  # whose last pod was removed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from cloister.core.ids import PodId
 from cloister.core.rights import Reader
 from cloister.index.reader_view import ReaderView
 from cloister.index.shard_commit import ShardCommit
@@ -58,6 +59,11 @@ class LastCommit:
         """Return what a reader may read of the last commit."""
         with self._lock:
             return self._views.view(self.snapshot(), reader)
+
+    def hide(self, pods: frozenset[PodId]) -> None:
+        """Let no view show some pods, from now on."""
+        with self._lock:
+            self._views.hide(pods)
 
     def publish(self, commit: ShardCommit) -> None:
         """Make a commit the last one, on the disk and for the next view, with the next version.

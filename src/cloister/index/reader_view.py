@@ -47,15 +47,22 @@ class ReaderView:
         Who reads, verified.
     cache_bytes
         How much memory lists may take that are kept for later queries.
+    hidden
+        Pods that nobody may read at the moment.
     """
 
     def __init__(
-        self, snapshot: Snapshot, reader: Reader, *, cache_bytes: int = CACHE_BYTES
+        self,
+        snapshot: Snapshot,
+        reader: Reader,
+        *,
+        cache_bytes: int = CACHE_BYTES,
+        hidden: frozenset[PodId] = frozenset(),
     ) -> None:
         self.snapshot = snapshot
         self.reader = reader
         self.lock = threading.RLock()
-        self._masks = snapshot.masks(reader)
+        self._masks = snapshot.masks(reader, hidden)
         self._kept: OrderedDict[str, TermPostings] = OrderedDict()
         self._room = cache_bytes
         self._levels: dict[Level, EntityView] = {}

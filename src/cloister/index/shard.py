@@ -161,6 +161,13 @@ class Shard:
         """Return what a reader may read now; whoever calls this has verified who it is."""
         return self._last.view(reader)
 
+    def hide(self, pods: frozenset[PodId]) -> None:
+        """Let no view of this object show some pods, until it is told otherwise.
+
+        Neither counts nor statistics nor versions depend on them then. Nothing is written.
+        """
+        self._last.hide(pods)
+
     def add(self, documents: Iterable[IndexedDocument]) -> None:
         """Add documents; one whose id is there already takes the place of the old one.
 

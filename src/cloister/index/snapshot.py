@@ -52,7 +52,14 @@ class Snapshot(NamedTuple):
             yield first, segment
             first += segment.postings.n_documents
 
-    def masks(self, reader: Reader) -> tuple[NDArray[np.bool_], ...]:
-        """Return which documents of each segment are there and may be read."""
+    def masks(
+        self, reader: Reader, hidden: frozenset[PodId] = frozenset()
+    ) -> tuple[NDArray[np.bool_], ...]:
+        """Return which documents of each segment are there, may be read and are not hidden."""
         allowed = np.array([rights.allow(reader) for rights in self.rights], np.bool_)
-        return tuple(segment.live & allowed[segment.rights] for segment in self.segments)
+        masks = tuple(segment.live & allowed[segment.rights] for segment in self.segments)
+        if not hidden:
+            return masks
+        shown = np.array([name not in hidden for name in self.pod_ids], np.bool_)
+        pairs = zip(masks, self.segments, strict=True)
+        return tuple(mask & shown[segment.pods] for mask, segment in pairs)

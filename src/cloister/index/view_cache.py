@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+from cloister.core.ids import PodId
 from cloister.core.rights import Reader
 from cloister.index.reader_view import ReaderView
 from cloister.index.snapshot import Snapshot
@@ -29,10 +30,17 @@ class ViewCache:
         self._max_views = max_views
         self._view_bytes = view_bytes
         self._snapshot: Snapshot | None = None
+        self._hidden: frozenset[PodId] = frozenset()
         self._views: OrderedDict[Reader, ReaderView] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._views)
+
+    def hide(self, pods: frozenset[PodId]) -> None:
+        """Let no view show some pods, from now on."""
+        if pods != self._hidden:
+            self.clear()
+            self._hidden = pods
 
     def view(self, snapshot: Snapshot, reader: Reader) -> ReaderView:
         """Return the view of a snapshot for a reader."""
@@ -40,7 +48,9 @@ class ViewCache:
             self.clear()
             self._snapshot = snapshot
         if reader not in self._views:
-            self._views[reader] = ReaderView(snapshot, reader, cache_bytes=self._view_bytes)
+            self._views[reader] = ReaderView(
+                snapshot, reader, cache_bytes=self._view_bytes, hidden=self._hidden
+            )
         self._views.move_to_end(reader)
         if len(self._views) > self._max_views:
             self._views.popitem(last=False)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, NamedTuple, Protocol, TypeVar
 
-from cloister.core.errors import AccessDenied, DataError
+from cloister.core.errors import AccessDenied, DataError, StoreError
 from cloister.core.ids import DocId
 from cloister.core.rights import NOBODY, Rights
 from cloister.index.analysis import TextAnalysis
@@ -21,7 +22,9 @@ from cloister.pods.extraction.pool import (
     extraction_pool,
 )
 from cloister.pods.index_resource import DocumentTerms, joined_counts
+from cloister.pods.pod_gate import PodAway
 from cloister.pods.pod_index import PodIndex
+from cloister.pods.solid_listing import in_threads
 from cloister.pods.text_store import KnownText, PodTexts
 
 __all__ = [
@@ -33,6 +36,8 @@ __all__ = [
     "update_document",
 ]
 
+T = TypeVar("T")
+R = TypeVar("R")
 N_TRIES: Final = 3  # to read a document that somebody is just changing
 MAX_COSTLY: Final = 8  # documents of a pod that may end a child process in one sync
 TOO_COSTLY: Final = (
@@ -95,6 +100,7 @@ class DocumentReader:
         self._pod_index = pod_index
         self._texts = texts
         self._n_costly = 0
+        self._n_at_once = getattr(datastore, "n_readers", 1) if pod_index is None else 1
 
     def read(self, resources: Iterable[Resource]) -> Iterator[ReadDocument]:
         """Give documents as they are read; `left_out` names those that cannot be."""
@@ -103,14 +109,18 @@ class DocumentReader:
             group: list[_Fetched] = []
             n_bytes = 0
             while waiting and len(group) < GROUP_DOCUMENTS and n_bytes < GROUP_BYTES:
-                fetched = self._fetch(*waiting.popleft())
-                if isinstance(fetched, LeftOut):
-                    self.left_out.append(fetched)
-                else:
-                    group.append(fetched)
-                    n_bytes += 0 if fetched.raw is None else len(fetched.raw.content)
-            for fetched, outcome in zip(group, self._extracted(group), strict=True):
-                found = self._checked(fetched, outcome)
+                some = [waiting.popleft() for _ in range(min(self._n_at_once, len(waiting)))]
+                for fetched in self._at_once(lambda one: self._fetch(*one), some):
+                    if isinstance(fetched, LeftOut):
+                        self.left_out.append(fetched)
+                    else:
+                        group.append(fetched)
+                        n_bytes += 0 if fetched.raw is None else len(fetched.raw.content)
+            outcomes = self._extracted(group)
+            names = [one.resource.doc_id for one in group]
+            states = self._at_once(self._datastore.resource, names)
+            for fetched, outcome, now in zip(group, outcomes, states, strict=True):
+                found = self._checked(fetched, outcome, now)
                 if isinstance(found, ReadDocument):
                     yield found
                 elif isinstance(found, LeftOut):
@@ -131,7 +141,9 @@ class DocumentReader:
             return LeftOut(resource.doc_id, failure)
         try:
             return _Fetched(resource, n_tries, None, self._datastore.content(resource.doc_id))
-        except (AccessDenied, DataError) as error:
+        except PodAway:
+            raise
+        except (AccessDenied, DataError, StoreError) as error:
             return LeftOut(resource.doc_id, error.what)
 
     def _extracted(self, group: Sequence[_Fetched]) -> list[Extracted]:
@@ -140,11 +152,19 @@ class DocumentReader:
         found = iter(pool.extract_all(raw, pod_id=self._datastore.pod_id) if raw else ())
         return [Extracted() if one.raw is None else next(found) for one in group]
 
-    def _checked(self, fetched: _Fetched, found: Extracted) -> ReadDocument | LeftOut | Resource:
+    def _at_once(self, work: Callable[[T], R], given: Sequence[T]) -> list[R]:
+        """Ask the pod for several things, as many at a time as it is fit for."""
+        if self._n_at_once == 1 or len(given) < 2:
+            return [work(one) for one in given]
+        with ThreadPoolExecutor(self._n_at_once, thread_name_prefix="pod-reading") as pool:
+            return list(in_threads(pool, work, given))
+
+    def _checked(
+        self, fetched: _Fetched, found: Extracted, now: Resource | None
+    ) -> ReadDocument | LeftOut | Resource:
         """Return a document if it is still as it was; else as it is now, to be read again."""
         resource = fetched.resource
         self._n_costly += found.is_costly
-        now = self._datastore.resource(resource.doc_id)
         if now is None:
             return LeftOut(resource.doc_id, "gone while it was read")
         if now != resource:

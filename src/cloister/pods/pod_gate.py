@@ -123,6 +123,11 @@ class PodGate:
                 self._note_answer()
         self._slots.release()
 
+    def complain(self) -> None:
+        """Count a failure that shows only in several exchanges together."""
+        with self._lock:
+            self._note_failure()
+
     def close(self) -> None:
         """Let nothing through any more."""
         self._closed_for_good = True

@@ -10,7 +10,9 @@ are not kept here: of a Solid pod the name of a file is kept that holds its clie
 from __future__ import annotations
 
 import json
+import math
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,6 +20,7 @@ from typing import Final, Literal
 
 from pydantic import ValidationError
 
+from cloister.core.deadline import within
 from cloister.core.errors import (
     AccessDenied,
     Damaged,
@@ -30,14 +33,19 @@ from cloister.core.file_errors import explained, writing
 from cloister.core.ids import AgentId, DocId, PodId, ServerId
 from cloister.core.rights import Reader
 from cloister.core.settings import Settings
+from cloister.index.reader_view import ReaderView
 from cloister.index.shard import Shard
+from cloister.pods.courtesy import Courtesy
 from cloister.pods.datastore import Datastore, refused
 from cloister.pods.folder_pod import DESCRIPTION, FolderPod
+from cloister.pods.pod_gate import PodGate
+from cloister.pods.pod_reading import CONFIRM_S, GuardedReading, PodFinding, ReadablePod
 from cloister.pods.pods_apart import require_apart, require_names, require_other_names
 from cloister.pods.search_server import SearchServer
 from cloister.pods.solid_client import SolidClient
 from cloister.pods.solid_credentials_file import read_credentials
 from cloister.pods.sync import SyncCounts, sync
+from cloister.pods.sync_times import Stopwatch, SyncTime, SyncTimes, is_stale
 from cloister.pods.text_store import TEXTS, PodTexts, TextStore
 from cloister.search.node import SearchNode
 from cloister.search.shard_node import ShardNode
@@ -48,6 +56,7 @@ __all__ = ["PodRegistry", "RegisteredPod"]
 
 PODS: Final = "pods.json"
 LOCK: Final = ".lock"
+MOST_SYNC_S: Final = 600.0  # of one pod; the next sync goes on
 
 
 class RegisteredPod(Settings):
@@ -87,13 +96,27 @@ class PodRegistry:
     ----------
     home
         Made where it is missing.
+    sync_s
+        How often pods are synced. A pod that was not synced for too long is hidden from searches
+        (`cloister.pods.sync_times`). Without it none is hidden.
+    confirm_s
+        How long pods may take to confirm the documents of one answer.
     """
 
-    def __init__(self, home: str | Path) -> None:
+    def __init__(
+        self, home: str | Path, *, sync_s: float | None = None, confirm_s: float = CONFIRM_S
+    ) -> None:
         self.home = Path(home)
+        self.sync_s, self._confirm_s = sync_s, confirm_s
+        self.sync_times = SyncTimes(self.home)
+        self._courtesy = Courtesy()
+        self._gates: dict[PodId, PodGate] = {}
+        self._distrusted: dict[PodId, float] = {}
+        self._hidden: dict[ServerId, tuple[float, frozenset[PodId]]] = {}
         self._open = ExitStack()
         self._shards: dict[ServerId, Shard] = {}
         self._stores: dict[str, Datastore] = {}
+        self._clients: list[SolidClient] = []
         self._listed: tuple[tuple[int, int, int], dict[str, list[RegisteredPod]]] | None = None
         self._opening = threading.RLock()
         self._texts = TextStore(self.home / TEXTS)
@@ -103,7 +126,20 @@ class PodRegistry:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._open.close()
+        self.let_go_of_pods()
+        try:
+            self.sync_times.flush()
+        finally:
+            self._open.close()
+
+    def let_go_of_pods(self) -> None:
+        """End all exchanges with servers of pods; those that are under way fail at once."""
+        with self._opening:
+            gates, clients = list(self._gates.values()), list(self._clients)
+        for gate in gates:
+            gate.close()
+        for client in clients:
+            client.close()
 
     @property
     def pods(self) -> dict[PodId, RegisteredPod]:
@@ -158,6 +194,7 @@ class PodRegistry:
         n = shard.delete(list(shard.etags(pod_id)))
         shard.commit()
         self._texts.retain(pod_id, {})
+        self.sync_times.flush(forget=[pod_id])
         with self._changing():
             others = [one for one in self.pods.values() if one.pod_id != pod_id]
             self._write(others, list(self.server_pods.values()))
@@ -207,13 +244,53 @@ class PodRegistry:
         self, pod: RegisteredPod, *, unreachable: Literal["keep", "hide"] = "keep"
     ) -> SyncCounts:
         """Bring a pod's documents, rights and kept texts up to date; see `cloister.pods.sync`."""
-        return sync(
-            self.datastore(pod),
-            self.shard(ServerId(pod.server_id)),
-            unreachable=unreachable,
-            index_in_pod=pod.index_in_pod,
-            texts=self.texts(pod),
-        )
+        watch = Stopwatch()
+        with within(MOST_SYNC_S):
+            counts = sync(
+                self.datastore(pod),
+                self.shard(ServerId(pod.server_id)),
+                unreachable=unreachable,
+                index_in_pod=pod.index_in_pod,
+                texts=self.texts(pod),
+            )
+        self.sync_times.note(PodId(pod.pod_id), watch.stop())
+        self._hidden.pop(ServerId(pod.server_id), None)
+        return counts
+
+    def hidden_pods(self, server_id: ServerId) -> frozenset[PodId]:
+        """Return the pods of a server that were not synced for too long."""
+        if self.sync_s is None:
+            return frozenset()
+        now = time.time()
+        looked, found = self._hidden.get(server_id, (-math.inf, frozenset()))
+        if not 0 <= now - looked < 1.0:
+            times = self.sync_times.all()
+            found = frozenset(
+                pod_id
+                for pod_id, pod in self.pods.items()
+                if pod.server_id == server_id and is_stale(times.get(pod_id), self.sync_s, now)
+            )
+            self._hidden[server_id] = now, found
+        return found
+
+    def away_pods(self) -> frozenset[PodId]:
+        """Return the pods that no search asks at the moment.
+
+        Their servers misbehave, or they refused much of what the index has of them since they were
+        last synced.
+        """
+        with self._opening:
+            away = {name for name, gate in self._gates.items() if gate.is_away}
+        if self._distrusted:
+            times, none = self.sync_times.all(), SyncTime(0.0, 0.0)
+            for name, since in list(self._distrusted.items()):
+                if times.get(name, none).began > since:
+                    self._distrusted.pop(name, None)
+        return frozenset(away | self._distrusted.keys())
+
+    def distrust(self, pod_id: PodId) -> None:
+        """Ask a pod no more until it is synced again."""
+        self._distrusted[pod_id] = time.time()
 
     def datastore_as(self, pod: RegisteredPod, credentials: Path) -> Datastore:
         """Return a pod on a Solid server as somebody reaches it with their own credentials."""
@@ -260,14 +337,26 @@ class PodRegistry:
         if pod is None:
             raise refused()
         try:
-            store, texts = self.datastore(pod), self.texts(pod)
-            if texts.is_keeping:
-                kept = self._texts.text(doc_id, store.confirm(doc_id, reader))
-                if kept is not None:
-                    return kept
-            return store.read(doc_id, reader)
+            return self._text(pod, doc_id, reader)
         except (AccessDenied, NotFound, StoreError, DataError):
             raise refused() from None
+
+    def reading(self, reader: Reader) -> GuardedReading:
+        """Return what asks pods for texts, as one reader."""
+        return GuardedReading(_ReadersPods(self, reader), self._confirm_s)
+
+    def gate(self, pod: RegisteredPod) -> PodGate:
+        """Return the gate before a pod's server."""
+        with self._opening:
+            return self._gates.setdefault(PodId(pod.pod_id), PodGate(pod.pod_id))
+
+    def _text(self, pod: RegisteredPod, doc_id: DocId, reader: Reader) -> str:
+        store, texts = self.datastore(pod), self.texts(pod)
+        if texts.is_keeping:
+            kept = self._texts.text(doc_id, store.confirm(doc_id, reader))
+            if kept is not None:
+                return kept
+        return store.read(doc_id, reader)
 
     def _opener(
         self, server_id: ServerId, vectors_of: Callable[[Reader], WordVectors] | None
@@ -277,8 +366,8 @@ class PodRegistry:
         def open_node(reader: Reader) -> SearchNode:
             return ShardNode(
                 server_id,
-                lambda: shard.view(reader),
-                lambda doc_id: self.read_text(server_id, doc_id, reader),
+                lambda: self._view(server_id, reader),
+                pods=self.reading(reader),
                 analysis=shard.analysis,
                 vectors=None if vectors_of is None else lambda: vectors_of(reader),
             )
@@ -286,14 +375,21 @@ class PodRegistry:
         return open_node
 
     def _version_of(self, server_id: ServerId) -> Callable[[Reader], int]:
+        return lambda reader: self._view(server_id, reader).version
+
+    def _view(self, server_id: ServerId, reader: Reader) -> ReaderView:
+        self._courtesy.note_search()
         shard = self.shard(server_id)
-        return lambda reader: shard.view(reader).version
+        shard.hide(self.hidden_pods(server_id))
+        return shard.view(reader)
 
     def _solid_pod(self, pod: RegisteredPod, credentials: Path) -> Datastore:
         from cloister.pods.solid_pod import SolidPod
 
-        client = self._open.enter_context(SolidClient(read_credentials(credentials)))
-        return SolidPod(client, pod.address, owner=AgentId(pod.owner))
+        client = SolidClient(read_credentials(credentials), gate=self.gate(pod))
+        with self._opening:
+            self._clients.append(client)
+        return SolidPod(client, pod.address, owner=AgentId(pod.owner), courtesy=self._courtesy)
 
     def _read(self, kind: str) -> list[RegisteredPod]:
         file = self.home / PODS
@@ -333,6 +429,27 @@ class PodRegistry:
             lock.touch(mode=0o600)
         with lock_held(lock, exclusive=True):
             yield
+
+
+class _ReadersPods(PodFinding):
+    """The pods of a home, as one reader reads them."""
+
+    def __init__(self, registry: PodRegistry, reader: Reader) -> None:
+        self._registry, self._reader = registry, reader
+
+    def pod(self, pod_id: PodId) -> ReadablePod | None:
+        registry, reader = self._registry, self._reader
+        pod = registry.pods.get(pod_id)
+        if pod is None:
+            return None
+        gate = None if pod.kind == "folder" else registry.gate(pod)
+        return ReadablePod(lambda doc_id: registry._text(pod, doc_id, reader), gate)
+
+    def away(self) -> frozenset[PodId]:
+        return self._registry.away_pods()
+
+    def distrust(self, pod_id: PodId) -> None:
+        self._registry.distrust(pod_id)
 
 
 def _folder_pod(pod: RegisteredPod) -> FolderPod:

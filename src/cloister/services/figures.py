@@ -17,6 +17,9 @@ __all__ = ["broker_figures", "coordinator_figures", "node_figures"]
 def node_figures(metrics: ServiceMetrics, node: Node) -> None:
     """Tell of a node: documents, pages of all users together, rounds, what waits on its ledger."""
     _add(metrics, "documents", "Documents in the index", lambda: node.n_documents)
+    _add(metrics, "pods_away", "Pods that are left alone", lambda: node.n_pods_away)
+    _add(metrics, "pods_hidden", "Pods not synced for too long", lambda: node.n_pods_hidden)
+    _add(metrics, "slowest_sync_s", "Longest last sync of a pod", lambda: node.slowest_sync_s)
     _add(metrics, "pages", "Result pages that are kept", lambda: node.log.state().n_pages)
     _add(metrics, "pages_ready", "Pages to learn from", lambda: node.log.state().n_ready)
     _add(metrics, "last_round", "Last round begun here", lambda: node.last_round)

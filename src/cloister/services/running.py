@@ -52,6 +52,8 @@ __all__ = ["Running", "main", "opened_service", "run_service"]
 
 _STANDARD_INPUT: Final = 0
 _READ_BYTES: Final = 4096
+_SYNC_LOOK_S: Final = 1.0  # between two looks at which pods are due
+_STOP_S: Final = 5.0  # that a thread has for ending
 _log: Final = logging.getLogger(__name__)
 
 
@@ -132,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 @contextmanager
 def _running(file: ServiceFile) -> Iterator[Running]:
     if isinstance(file, NodeFile):
-        with opened_node(file) as node, _looked_after(node, file.refresh_s, file.sync_s):
+        with opened_node(file) as node, _looked_after(node, file.refresh_s):
             node.warm_up()
             routers = [node_router(node), ledger_router(node.ledger)]
             metrics = ServiceMetrics()
@@ -155,31 +157,38 @@ def _running(file: ServiceFile) -> Iterator[Running]:
 
 
 @contextmanager
-def _looked_after(node: Node, every_s: float, sync_s: float | None) -> Iterator[None]:
-    """Do what is due at a node, again and again, until the end."""
+def _looked_after(node: Node, every_s: float) -> Iterator[None]:
+    """Do what is due at a node, again and again, until the end.
+
+    What asks other services and what begins syncs have a thread each. At the end all exchanges with
+    pods are cut off, so that no pod keeps the node from stopping; whoever is still at work after
+    some seconds is left behind.
+    """
     stop = threading.Event()
-
-    def look() -> None:
-        since_sync_s = 0.0
-        while True:
-            try:
-                node.look_after()
-                if sync_s is not None and since_sync_s >= sync_s:
-                    node.sync_pods()
-                    since_sync_s = 0.0
-            except Exception:  # whatever it is, the next look may pass
-                _log.exception("looking after the node failed")
-            if stop.wait(every_s):
-                return
-            since_sync_s += every_s
-
-    thread = threading.Thread(target=look, name="look-after", daemon=True)
-    thread.start()
+    duties = [(node.look_after, every_s), (node.sync_due_pods, min(every_s, _SYNC_LOOK_S))]
+    threads = [
+        threading.Thread(target=_repeat, args=(*duty, stop), name="look-after", daemon=True)
+        for duty in duties
+    ]
+    for thread in threads:
+        thread.start()
     try:
         yield
     finally:
         stop.set()
-        thread.join()
+        node.let_go_of_pods()
+        for thread in threads:
+            thread.join(_STOP_S)
+
+
+def _repeat(duty: Callable[[], None], every_s: float, stop: threading.Event) -> None:
+    while True:
+        try:
+            duty()
+        except Exception:  # whatever it is, the next look may pass
+            _log.exception("looking after the node failed")
+        if stop.wait(every_s):
+            return
 
 
 def _end_of_input() -> threading.Event:

@@ -104,12 +104,16 @@ class NodeSearchSettings(Settings):
         Documents of a page.
     timeout_s
         How long other nodes are waited for.
+    confirm_s
+        How long pods on servers may take to confirm the documents of one answer; those of pods that
+        take longer are left out. Less than ``timeout_s``.
     """
 
     n_servers: int | None = Field(default=None, ge=1)
     n_candidates: int = Field(default=50, ge=1, le=1000)
     page_length: int = Field(default=10, ge=1, le=100)
     timeout_s: float = Field(default=3.0, gt=0)
+    confirm_s: float = Field(default=1.0, gt=0)
 
 
 class PublishingSettings(Settings):
@@ -151,7 +155,8 @@ class NodeFile(ServiceFile):
     refresh_s
         How often it asks the coordinator what to serve.
     sync_s
-        How often its pods are looked at for changes; only when asked unless given.
+        How often its pods are looked at for changes. A pod that was not synced for three times as
+        long is hidden. 0 to look only when an operator asks, and to hide none.
     simulated
         Its users are simulated: for trying out engines and faults.
     """
@@ -167,7 +172,7 @@ class NodeFile(ServiceFile):
     max_pages: int | None = Field(default=None, ge=1)
     votes_epsilon: float = Field(default=1.0, ge=0)
     refresh_s: float = Field(default=5.0, gt=0)
-    sync_s: float | None = Field(default=None, gt=0)
+    sync_s: float = Field(default=60.0, ge=0)
     simulated: SimulatedUsers | None = None
 
     def below(self, folder: Path) -> Self:

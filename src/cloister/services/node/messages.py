@@ -124,9 +124,9 @@ class SearchAnswer(Message):
     no answer in time are named, whether they have anything for the query or not. Pods are named
     that did not answer in time and hold something for the query that the user may read.
 
-    ``n_found`` documents that this user may read, as of the last sync, were ranked; the page shows some
-    of them. Where ``may_be_more``, others that the user may read may match, too: as many were found as
-    a page is drawn from, or a node was not asked or did not answer.
+    ``n_found`` documents that this user may read, as of the last sync, were ranked; the page shows
+    some of them. Where ``may_be_more``, others that the user may read may match, too: as many were
+    found as a page is drawn from, or a node was not asked or did not answer.
     """
 
     page_id: str
@@ -167,6 +167,10 @@ class NodeStatus(Message):
     publication: Literal["", "arrived", "waiting", "failed"]
     publication_reason: str
     last_round: int
+    pods_away: list[str] = Field(
+        default_factory=list
+    )  # their servers misbehave; they are not asked
+    pods_hidden: list[str] = Field(default_factory=list)  # not synced for too long
 
 
 class Published(Message):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -30,7 +29,9 @@ from cloister.pods.overlay.https_overlay import HttpsOverlay
 from cloister.pods.overlay.in_process import InProcessOverlay
 from cloister.pods.overlay.proofs import ProofVerifier
 from cloister.pods.overlay.tokens import TokenVerifier, refused
-from cloister.pods.registry import PodRegistry
+from cloister.pods.pod_syncing import PodSyncing, SyncOutcome
+from cloister.pods.registry import PodRegistry, RegisteredPod
+from cloister.pods.sync import SyncCounts
 from cloister.privacy.mechanisms.secure_noise import SecureNoise
 from cloister.search.node import SubQuery
 from cloister.search.shard_node import ShardNode
@@ -51,6 +52,8 @@ from cloister.web.client import PeerClient
 from cloister.web.logs import log_event
 
 __all__ = ["Links", "Node", "opened_node"]
+
+SYNC_WAIT_S: Final = 20.0  # that an operator waits for a sync
 
 
 class Links(NamedTuple):
@@ -101,7 +104,7 @@ class Node:
         self._publisher = self._made_publisher(Files(file.files))
         self._own = InProcessOverlay([self._server], timeout_s=file.search.timeout_s)
         self.search = self._made_search()
-        self._syncing = threading.Lock()
+        self._syncing = PodSyncing(registry, _tell)
 
     def answer_peer(self, caller: Caller, content: bytes) -> bytes:
         """Answer another node, which asks for one of its own users."""
@@ -133,19 +136,21 @@ class Node:
         return Published(digest=digest, state=state or "waiting", reason=reason)
 
     def sync_pods(self) -> int:
-        """Bring the index up to date with the pods; return how many documents changed."""
-        n_changed = 0
-        with self._syncing:
-            for pod in self._registry.pods.values():
-                if pod.server_id != self.name:
-                    continue
-                try:
-                    done = self._registry.sync(pod)
-                except CloisterError as error:
-                    log_event("pod_not_synced", level=logging.WARNING, error=type(error).__name__)
-                    continue
-                n_changed += done.added + done.changed + done.deleted + done.rights_changed
-        return n_changed
+        """Bring the index up to date with the pods; return how many documents changed.
+
+        Pods that take long are synced on in the background.
+        """
+        done = self._syncing.sync(self._pods(), SYNC_WAIT_S)
+        return sum(_n_changed(one.counts) for one in done if one.counts is not None)
+
+    def sync_due_pods(self) -> None:
+        """Begin to sync the pods that are due, in threads of their own."""
+        if self._file.sync_s:
+            self._syncing.begin(self._syncing.due(self._pods(), self._file.sync_s))
+
+    def let_go_of_pods(self) -> None:
+        """End all exchanges with pods: the node stops."""
+        self._syncing.stop()
 
     def look_after(self) -> None:
         """Do what is due: ask what to serve, send votes and statistics, delete old pages."""
@@ -194,7 +199,9 @@ class Node:
             serving=serving.digest,
             trial="" if serving.tried is None else serving.tried.trial_id,
             n_documents=self.n_documents,
-            n_pods=sum(pod.server_id == self.name for pod in self._registry.pods.values()),
+            n_pods=len(self._pods()),
+            pods_away=sorted(self._registry.away_pods()),
+            pods_hidden=sorted(self._registry.hidden_pods(self.name)),
             n_pages=pages.n_pages,
             n_pages_ready=pages.n_ready,
             published=published.get("digest", ""),
@@ -203,11 +210,30 @@ class Node:
             last_round=self.last_round,
         )
 
+    @property
+    def n_pods_away(self) -> int:
+        """Pods that no search asks: their servers misbehave, or they refuse much."""
+        return len(self._registry.away_pods())
+
+    @property
+    def n_pods_hidden(self) -> int:
+        """Pods that were not synced for too long, and are in no search."""
+        return len(self._registry.hidden_pods(self.name))
+
+    @property
+    def slowest_sync_s(self) -> float:
+        """The longest of all pods' last syncs."""
+        times = self._registry.sync_times.all()
+        return max((times[name].took_s for name in self._registry.pods if name in times), default=0)
+
     def close(self) -> None:
         """Let go of connections."""
         for link in self._links:
             if link is not None:
                 link.close()
+
+    def _pods(self) -> list[RegisteredPod]:
+        return [pod for pod in self._registry.pods.values() if pod.server_id == self.name]
 
     def _do(self, duty: Callable[[], None]) -> None:
         """Do what is due; what cannot be done now is done at the next look."""
@@ -277,10 +303,22 @@ def opened_node(file: NodeFile) -> Iterator[Node]:
         )
     with ExitStack() as stack:
         database = stack.enter_context(Database.open(file.state))
-        registry = stack.enter_context(PodRegistry(file.home))
+        registry = stack.enter_context(
+            PodRegistry(file.home, sync_s=file.sync_s or None, confirm_s=file.search.confirm_s)
+        )
         node = Node(file, roster, database, registry, _links(file, roster))
         stack.callback(node.close)
         yield node
+
+
+def _n_changed(done: SyncCounts) -> int:
+    return done.added + done.changed + done.deleted + done.rights_changed
+
+
+def _tell(outcome: SyncOutcome) -> None:
+    if outcome.error is not None:
+        kind = type(outcome.error).__name__
+        log_event("pod_not_synced", level=logging.WARNING, pod=outcome.pod.pod_id, error=kind)
 
 
 def _trainer(file: NodeFile, roster: FederationRoster, log: ClickLog) -> LocalTrainer:
