@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from cloister.core.errors import AccessDenied, DataError, SettingsError
 from cloister.core.ids import MAX_ID_LENGTH
+from cloister.pods.courtesy import Courtesy
 from cloister.pods.datastore import LeftOut
 from cloister.pods.solid_client import Listing, SolidClient
 
@@ -39,7 +40,7 @@ class ListingLimits(NamedTuple):
     """
 
     n_documents: int = 20_000
-    n_containers: int = 2_000
+    n_containers: int = 1_000
     depth: int = 32
     listing_bytes: int = 64_000_000
     turtle_bytes: int = 8_000_000
@@ -89,6 +90,7 @@ def listed_addresses(
     root: str,
     limits: ListingLimits,
     dropped: Dropped,
+    courtesy: Courtesy,
 ) -> dict[str, str]:
     """Return the addresses of all resources in a pod, each with what its container says of it.
 
@@ -102,9 +104,8 @@ def listed_addresses(
         level = level[:room]
         n_containers += len(level)
         deeper: list[str] = []
-        for container, listing in zip(
-            level, in_threads(pool, lambda one: _listed(client, one, dropped), level), strict=True
-        ):
+        listings = in_threads(pool, lambda one: _listed(client, one, dropped, courtesy), level)
+        for container, listing in zip(level, listings, strict=True):
             n_bytes, n_turtle = n_bytes + listing.n_bytes, n_turtle + listing.n_turtle_bytes
             if n_bytes > limits.listing_bytes or n_turtle > limits.turtle_bytes:
                 dropped.add(container, "the pod's listings are too long")
@@ -128,7 +129,8 @@ def _drop(dropped: Dropped, names: Iterable[str], why: str) -> None:
         dropped.add(name, why)
 
 
-def _listed(client: SolidClient, container: str, dropped: Dropped) -> Listing:
+def _listed(client: SolidClient, container: str, dropped: Dropped, courtesy: Courtesy) -> Listing:
+    courtesy.begin()
     try:
         return client.members(container)
     except AccessDenied:
@@ -136,3 +138,5 @@ def _listed(client: SolidClient, container: str, dropped: Dropped) -> Listing:
     except (DataError, SettingsError) as error:
         dropped.add(container, error.what)
         return Listing({}, 0, 0)
+    finally:
+        courtesy.rest()

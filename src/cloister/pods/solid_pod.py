@@ -118,7 +118,9 @@ class SolidPod(RuledPod):
                 self._courtesy.rest()
 
         with ThreadPoolExecutor(N_THREADS, thread_name_prefix="pod-listing") as pool:
-            listed = listed_addresses(self._client, pool, self._root, limits, dropped)
+            listed = listed_addresses(
+                self._client, pool, self._root, limits, dropped, self._courtesy
+            )
             documents = sorted(one for one in listed.items() if self._holds_document(one[0]))
             for address, _ in documents[limits.n_documents :]:
                 dropped.add(address, f"more than {limits.n_documents} documents")
@@ -215,7 +217,9 @@ class SolidPod(RuledPod):
     def data_ids(self) -> Iterator[DocId]:
         """Give the addresses of all data, in order."""
         with ThreadPoolExecutor(N_THREADS) as pool:
-            found = listed_addresses(self._client, pool, self._root, self._limits, Dropped())
+            found = listed_addresses(
+                self._client, pool, self._root, self._limits, Dropped(), self._courtesy
+            )
         yield from (DocId(address) for address in sorted(found) if self._holds_data(address))
 
     def data(self, data_id: DocId) -> bytes | None:

@@ -176,7 +176,7 @@ def _altered(change: Any) -> bytes:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda f: f.__setitem__(0, 2),
+        lambda f: f.__setitem__(0, 1),
         lambda f: f.__setitem__(0, True),
         lambda f: f.__setitem__(1, "other"),
         lambda f: f.__setitem__(1, ["query"]),

@@ -45,6 +45,7 @@ NAMES: Final = (
     "pods",
     "neural",
     "services",
+    "hostile-pods",
     "engines-nvflare",
     "engines-flower",
     "console",

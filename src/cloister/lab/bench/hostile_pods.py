@@ -1,0 +1,257 @@
+"""Twenty users search at a node while hostile pods do their worst, and at one without such pods.
+
+Both nodes are real services with the same honest pods. Their windows alternate; whichever is not
+searched is stopped (SIGSTOP), so that it takes no time from the other. Half of the users search for
+words that are in hostile documents, too; the other half for words that are not. Every user looks
+for a document of one pod, which must be on the page.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from cloister.core.errors import CloisterError, StoreError
+from cloister.core.ids import AgentId, DocId, PodId, ServerId
+from cloister.core.rights import Rights
+from cloister.federate.engines.agreement import FederationAgreement
+from cloister.lab.bench import Advance, Figures
+from cloister.lab.bench.child_process import child_process, cpu_s_of
+from cloister.lab.bench.hostile_pod_server import COMMON, KINDS
+from cloister.pods.folder_pod import FolderPod
+from cloister.pods.pod_syncing import PodSyncing
+from cloister.pods.registry import PodRegistry, RegisteredPod
+from cloister.rank.ranker import RankerSettings
+from cloister.search.page_features import PAGE_FEATURES
+from cloister.services.federation_folder import FederationFolder, FederationPlan
+from cloister.services.processes import Processes
+from cloister.services.user_client import UserClient
+
+__all__ = ["QUICK", "Size", "run", "run_size"]
+
+NODE: Final = "clinic-a"
+APART: Final = "ankle"  # is in honest documents alone
+SYNC_S: Final = 15.0
+SETTINGS: Final = {"node": "[search]\nn_candidates = 10\npage_length = 10\n"}
+THINK_S: Final = 1.0  # between two searches of a user, on the average
+
+
+class Size(NamedTuple):
+    """How much is done."""
+
+    n_users: int = 20
+    n_tiny: int = 10_000
+    n_pairs: int = 7
+    window_s: float = 15.0
+    kinds: tuple[str, ...] = KINDS
+
+
+QUICK: Final = Size(n_users=4, n_tiny=50, n_pairs=1, window_s=3.0)
+
+
+class _Search(NamedTuple):
+    took_s: float
+    is_shared: bool
+    is_found: bool
+
+
+class _Place(NamedTuple):
+    """A node, its process, and where users' documents are."""
+
+    folder: FederationFolder
+    processes: Processes
+
+    def client(self, number: int) -> UserClient:
+        agent = _agent(number)
+        return UserClient.in_folder(self.folder, agent, self.folder.token(agent, lifetime_s=3600))
+
+
+def run(advance: Advance) -> Figures:
+    """Measure; times are of the clock."""
+    return run_size(Size(), advance)
+
+
+def run_size(size: Size, advance: Advance) -> Figures:
+    """Measure at a size."""
+    command = [sys.executable, "-m", f"{__package__}.hostile_pod_server", str(size.n_tiny)]
+    with (
+        TemporaryDirectory(prefix="cloister-") as name,
+        child_process(command) as server,
+        ExitStack() as stack,
+    ):
+        if server.stdin is None or server.stdout is None:
+            raise StoreError("the hostile server did not start", where="bench hostile-pods")
+        port = int(server.stdout.readline())
+        places = {kind: _made(Path(name, kind), size) for kind in ("calm", "attacked")}
+        _add_hostile(places["attacked"], port, size)
+        for place in places.values():
+            stack.enter_context(place.processes)
+            place.processes.start(NODE)
+        windows: dict[str, list[list[_Search]]] = {"calm": [], "attacked": []}
+        for place in places.values():  # compiled and connected
+            _searched(place, size._replace(window_s=min(2.0, size.window_s)))
+        server.stdin.write(b"go\n")
+        server.stdin.flush()
+        places["calm"].processes.halt(NODE)
+        _searched(places["attacked"], size)  # until the pods have shown what they are
+        for pair in range(size.n_pairs):
+            order = ("calm", "attacked") if pair % 2 else ("attacked", "calm")
+            for kind in order:
+                with _alone(places, kind):
+                    windows[kind].append(_searched(places[kind], size))
+            advance(pair + 1, size.n_pairs)
+        places["calm"].processes.go_on(NODE)
+        places["attacked"].processes.go_on(NODE)
+        with places["attacked"].folder.client(NODE, timeout_s=20) as operator:
+            status = operator.get_json("/v1/status")
+        began = time.perf_counter()
+        places["attacked"].processes.close()
+        stop_s = time.perf_counter() - began
+        return _figures(windows) | {
+            "pods_away": len(status["pods_away"]),
+            "pods_hidden": len(status["pods_hidden"]),
+            "stop_wall_s": stop_s,
+            "hostile_server_cpu_s": cpu_s_of([server]),
+        }
+
+
+def _figures(windows: dict[str, list[list[_Search]]]) -> Figures:
+    searches = {
+        kind: [one for window in listed for one in window] for kind, listed in windows.items()
+    }
+    figures: Figures = {}
+    for name, chosen in (("", (True, False)), ("_shared", (True,)), ("_apart", (False,))):
+        p95 = {
+            kind: [
+                _p95([one.took_s for one in window if one.is_shared in chosen]) for window in listed
+            ]
+            for kind, listed in windows.items()
+        }
+        ratios = [a / c for a, c in zip(p95["attacked"], p95["calm"], strict=True)]
+        figures[f"p95_ratio_median{name}"] = statistics.median(ratios)
+        for kind, values in p95.items():
+            figures[f"p95_{kind}_ms{name}"] = 1e3 * statistics.median(values)
+    return figures | {
+        "honest_results_missing": sum(not one.is_found for one in searches["attacked"]),
+        "honest_results_missing_without_attack": sum(not one.is_found for one in searches["calm"]),
+        "searches": sum(map(len, searches.values())),
+    }
+
+
+def _p95(times: Iterable[float]) -> float:
+    return float(np.quantile(list(times), 0.95))
+
+
+@contextmanager
+def _alone(places: dict[str, _Place], kind: str) -> Iterator[None]:
+    """Let one node run, and stop the others meanwhile."""
+    for name, place in places.items():
+        (place.processes.go_on if name == kind else place.processes.halt)(NODE)
+    time.sleep(0.2)
+    yield
+
+
+def _made(folder: Path, size: Size) -> _Place:
+    """Make a node with a pod for each user: a document that only this user's words find."""
+    agreement = FederationAgreement(
+        name="bench",
+        ranker=RankerSettings(n_features=len(PAGE_FEATURES)),
+        secure_aggregation=True,
+        min_sites=2,
+    )
+    host = f"127.78.{np.random.default_rng().integers(1, 250)}.{1 + len(folder.name)}"
+    plan = FederationPlan(nodes=(NODE, "clinic-b"), agreement=agreement, host=host)
+    made = FederationFolder.make(folder, plan, settings=SETTINGS)
+    file = made.file(NODE)
+    file.write_text(f"sync_s = {SYNC_S}\n" + file.read_text(encoding="utf-8"), encoding="utf-8")
+    pods = made.home(NODE) / "pods"
+    pods.mkdir(parents=True)
+    with PodRegistry(made.home(NODE)) as registry:
+        for number in range(size.n_users):
+            agent = _agent(number)
+            place = pods / f"pod-{number}"
+            store = FolderPod.create(place, PodId(f"pod-{number}"), agent)
+            text = f"{_word(number)} with {COMMON} and {APART}, seen by the doctor on duty"
+            store.write("note.txt", text, rights=Rights(owner=agent, public=True))
+            registry.add(
+                RegisteredPod(
+                    pod_id=f"pod-{number}",
+                    owner=agent,
+                    server_id=NODE,
+                    kind="folder",
+                    address=str(place),
+                )
+            )
+        PodSyncing(registry).sync(registry.pods.values())
+    return _Place(made, Processes(made))
+
+
+def _add_hostile(place: _Place, port: int, size: Size) -> None:
+    """Add hostile pods while they still behave."""
+    root = f"http://localhost:{port}/"
+    secret = place.folder.folder / "hostile.json"
+    fields = {"issuer": root, "client_id": "i", "client_secret": "s", "web_id": f"{root}card#me"}
+    secret.touch(mode=0o600)
+    secret.write_text(json.dumps(fields), encoding="utf-8")
+    with PodRegistry(place.folder.home(NODE)) as registry:
+        for kind in size.kinds:
+            registry.add(
+                RegisteredPod(
+                    pod_id=f"{root}{kind}/",
+                    owner=f"{root}card#me",
+                    server_id=NODE,
+                    kind="solid",
+                    address=f"{root}{kind}/",
+                    credentials=str(secret),
+                )
+            )
+        PodSyncing(registry).sync(registry.pods.values(), timeout_s=120.0)
+        if not registry.shard(ServerId(NODE)).etags(PodId(f"{root}tiny/")):
+            raise StoreError("the hostile pods could not be added", where="bench hostile-pods")
+
+
+def _searched(place: _Place, size: Size) -> list[_Search]:
+    """Let all users search for some time."""
+    ends = time.monotonic() + size.window_s
+    with ThreadPoolExecutor(size.n_users) as pool:
+        found = pool.map(lambda number: _one_user(place, number, ends), range(size.n_users))
+        return [one for listed in found for one in listed]
+
+
+def _one_user(place: _Place, number: int, ends: float) -> list[_Search]:
+    rng = np.random.default_rng([number, os.getpid(), threading.get_ident()])
+    is_shared = number % 2 == 0
+    query = f"{_word(number)} {COMMON if is_shared else APART}"
+    wanted = DocId(f"pod-{number}/note.txt")
+    done: list[_Search] = []
+    with place.client(number) as client:
+        time.sleep(rng.uniform(0, min(THINK_S, 1.0)))
+        while time.monotonic() < ends or not done:
+            began = time.perf_counter()
+            try:
+                is_found = any(one.doc_id == wanted for one in client.search(query).results)
+            except CloisterError:
+                is_found = False
+            done.append(_Search(time.perf_counter() - began, is_shared, is_found))
+            time.sleep(rng.uniform(0.5, 1.5) * THINK_S)
+    return done
+
+
+def _agent(number: int) -> AgentId:
+    return AgentId(f"{NODE}:user-{number}")
+
+
+def _word(number: int) -> str:
+    return f"zebra{number}"

@@ -1,0 +1,13 @@
+"""The benchmark of hostile pods, at its smallest size: real nodes, a real hostile server."""
+
+from __future__ import annotations
+
+from cloister.lab.bench.hostile_pods import QUICK, run_size
+
+
+def test_honest_users_find_their_documents_while_hostile_pods_do_their_worst() -> None:
+    figures = run_size(QUICK, lambda done, total: None)
+    assert figures["honest_results_missing"] == 0
+    assert figures["honest_results_missing_without_attack"] == 0
+    assert figures["pods_away"] + figures["pods_hidden"] >= 1  # the dripping ones
+    assert figures["stop_wall_s"] < 15.0
