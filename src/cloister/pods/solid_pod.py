@@ -349,7 +349,7 @@ class SolidPod(RuledPod):
         found = _Known(said, response.etag, response.media_type)
         if said and response.is_settled:
             self._known[address] = found
-        else:
+        elif said:
             self._known.pop(address, None)
         return found
 
