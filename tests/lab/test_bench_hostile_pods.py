@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cloister.lab.bench.hostile_pods import QUICK, run_size
+from cloister.lab.bench import run_benchmark
 
 
 def test_honest_users_find_their_documents_while_hostile_pods_do_their_worst() -> None:
-    figures = run_size(QUICK, lambda done, total: None)
+    figures = run_benchmark("hostile-pods", lambda done, total: None, quick=True)
     assert figures["honest_results_missing"] == 0
     assert figures["honest_results_missing_without_attack"] == 0
     assert figures["pods_away"] + figures["pods_hidden"] >= 1  # the dripping ones

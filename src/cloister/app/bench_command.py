@@ -23,9 +23,12 @@ def bench(
         typer.Argument(
             help="startup, letor, measures, clicks, random, worlds, clinic, pdgd, mechanisms, "
             "ledger, secure-aggregation, sealed, rules, poisoning, malicious-site, sketch, search, "
-            "search-rights, pods, overlay, neural, or all."
+            "search-rights, pods, hostile-pods, overlay, neural, services, or all."
         ),
     ],
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Run at the smallest size, to see that it runs.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> dict[str, Any]:
     """Measure: the product, and where there is one its peer in the same run."""
@@ -34,5 +37,5 @@ def bench(
     figures = {}
     for chosen in select(name):
         with progress(f"bench {chosen}") as advance:
-            figures[chosen] = run_benchmark(chosen, advance)
+            figures[chosen] = run_benchmark(chosen, advance, quick=quick)
     return {"figures": figures, "machine": machine()}

@@ -71,11 +71,19 @@ def select(name: str) -> tuple[str, ...]:
     return (name,)
 
 
-def run_benchmark(name: str, advance: Advance) -> Figures:
-    """Run one benchmark; ``advance(done, total)`` is told of its steps."""
+def run_benchmark(name: str, advance: Advance, *, quick: bool = False) -> Figures:
+    """Run one benchmark; ``advance(done, total)`` is told of its steps.
+
+    Parameters
+    ----------
+    quick
+        At its smallest size, where it has one: to see that it runs, not for its figures.
+    """
     try:
         module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
-        figures: Figures = module.run(advance)
+        if quick and not hasattr(module, "run_quick"):
+            raise SettingsError("has no quick size", where=f"bench {name}", remedy="omit --quick")
+        figures: Figures = (module.run_quick if quick else module.run)(advance)
         return figures
     except ModuleNotFoundError as error:
         raise MissingDependency(
