@@ -113,5 +113,5 @@ def test_a_failed_run_gives_exit_code_one_and_what_to_do(
 def test_wrong_usage_has_exit_code_two(run: Run, arguments: tuple[str, ...]) -> None:
     outcome = run(*arguments)
     assert outcome.code == 2
-    assert "wrong usage" in outcome.err
+    assert "see `cloister reproduce --help`" in outcome.err
     assert outcome.out == ""

@@ -13,7 +13,7 @@ def test_the_text_has_place_matter_and_remedy() -> None:
 
 
 def test_an_error_without_a_remedy_of_its_own_has_that_of_its_kind() -> None:
-    assert str(DataError("no label")) == "no label; mend the data or leave it out"
+    assert str(DataError("no label")) == "no label; correct the data or leave it out"
     for name in errors.__all__:
         assert getattr(errors, name)("x").remedy
 

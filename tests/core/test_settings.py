@@ -18,12 +18,12 @@ class Walk(Settings):
 def test_a_misspelt_setting_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(SettingsError) as caught:
         Walk(step=4)
-    assert caught.value.where == "Walk.step"
+    assert caught.value.where == "step"
     assert "marks, pace, steps" in caught.value.remedy
 
 
 def test_a_value_outside_its_range_is_an_error_that_shows_the_value() -> None:
-    with pytest.raises(SettingsError, match=r"Walk.steps.*greater than or equal to 1.*0"):
+    with pytest.raises(SettingsError, match=r"steps.*greater than or equal to 1.*0"):
         Walk(steps=0)
 
 

@@ -82,7 +82,7 @@ def test_a_missing_file_or_folder_is_not_found(tmp_path: Path) -> None:
 
 
 def test_a_folder_cannot_be_read_as_a_file(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(NotFound, match="a folder, not a file"):
         list(read_lines(tmp_path))
 
 

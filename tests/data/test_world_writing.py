@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cloister.core.errors import SettingsError
+from cloister.core.errors import NotFound, SettingsError
 from cloister.core.settings import Settings
 from cloister.data.letor_folder import find_letor
 from cloister.data.worlds import writing
@@ -112,5 +112,5 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
         write_world(open_world(SMALL), tmp_path)
     with pytest.raises(SettingsError, match="not empty"):
         write_world(open_world(SMALL), tmp_path / "letter.txt")
-    with pytest.raises(SettingsError, match="cannot be written"):
+    with pytest.raises(NotFound, match="a file, not a folder"):
         write_world(open_world(SMALL), tmp_path / "letter.txt" / "w")

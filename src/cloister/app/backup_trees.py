@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from cloister.core.errors import NotFound, SettingsError, StoreError
-from cloister.core.file_errors import explained
+from cloister.core.file_errors import explained, refused_remedy, wrong_place
 from cloister.index.shard_files import COMMIT_KIND, CURRENT, LOCK, SEGMENT
 from cloister.pods.registry import LOCK as HOME_LOCK
 from cloister.pods.registry import PODS
@@ -75,7 +75,11 @@ def _folders(top: Path) -> Iterator[tuple[Path, list[Path]]]:
 
 
 def _raise(error: OSError) -> None:
-    raise StoreError(f"cannot be read: {error.strerror}", where=str(error.filename))
+    raise wrong_place(error, str(error.filename)) or StoreError(
+        f"cannot be read: {error.strerror}",
+        where=str(error.filename),
+        remedy=refused_remedy(error),
+    )
 
 
 def _of_index(path: Path) -> bool:

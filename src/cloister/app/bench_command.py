@@ -23,7 +23,7 @@ def bench(
         typer.Argument(
             help="startup, letor, measures, clicks, random, worlds, clinic, pdgd, mechanisms, "
             "ledger, secure-aggregation, sealed, rules, poisoning, malicious-site, sketch, search, "
-            "search-rights, pods, hostile-pods, overlay, neural, services, or all."
+            "search-rights, pods, hostile-pods, overlay, neural, services, wrong-inputs, or all."
         ),
     ],
     quick: Annotated[
@@ -34,6 +34,11 @@ def bench(
     """Measure: the product, and where there is one its peer in the same run."""
     from cloister.lab.bench import machine, run_benchmark, select
 
+    if name == "wrong-inputs":  # of this command line, not of the library
+        from cloister.app.wrong_inputs import run
+
+        with progress(f"bench {name}") as advance:
+            return {"figures": {name: run(advance)}, "machine": machine()}
     figures = {}
     for chosen in select(name):
         with progress(f"bench {chosen}") as advance:

@@ -52,7 +52,7 @@ from cloister.app.cloud_output import (
     show_trained,
     show_uploaded,
 )
-from cloister.app.output import JsonFlag, checked_usage, command_result, fail, progress
+from cloister.app.output import JsonFlag, checked_usage, command_result, progress
 
 __all__ = ["app"]
 
@@ -138,21 +138,17 @@ def serve(
     Needs the extra `cloud`. Whoever has the token may put, ask and remove indexes; it opens none.
     """
     from cloister.app.cloud_serving import serve_folder
-    from cloister.core.errors import CloisterError
 
-    try:
-        serve_folder(
-            folder,
-            token_file,
-            host=host,
-            port=port,
-            tls_certificate=tls_certificate,
-            tls_key=tls_key,
-            behind_proxy=behind_proxy,
-            as_json=as_json,
-        )
-    except CloisterError as error:
-        fail(error.message, error.remedy, as_json)
+    serve_folder(
+        folder,
+        token_file,
+        host=host,
+        port=port,
+        tls_certificate=tls_certificate,
+        tls_key=tls_key,
+        behind_proxy=behind_proxy,
+        as_json=as_json,
+    )
 
 
 @app.command("upload")

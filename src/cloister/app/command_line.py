@@ -6,6 +6,7 @@ and loads the module of the one that is called, so that ``cloister --help`` answ
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -14,7 +15,7 @@ import typer
 
 import cloister
 from cloister.app.lazy_commands import LazyGroup
-from cloister.app.output import print_json
+from cloister.app.output import DEBUG, report
 
 __all__ = ["app", "main"]
 
@@ -42,32 +43,22 @@ def _options(
             "--version", help="Print the version and leave.", callback=_show_version, is_eager=True
         ),
     ] = False,
+    debug: Annotated[
+        bool,
+        typer.Option("--debug", help=f"Show the traceback of a failure; as {DEBUG}=1 does."),
+    ] = False,
 ) -> None:
-    pass
+    if debug:
+        os.environ[DEBUG] = "1"
 
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
     try:
         code = app(standalone_mode=False)
-    except click.UsageError as error:
-        code = _wrong_usage(error)
-    except (click.Abort, KeyboardInterrupt):
-        typer.echo("stopped", err=True)
-        code = 130
-    except OSError as error:  # standard output cannot be written
-        typer.echo(f"error: {error.strerror or error}", err=True)
-        code = 1
+    except click.exceptions.NoArgsIsHelpError as error:  # nothing is wrong: show the help
+        typer.echo(error.format_message(), nl=False)
+        code = 0
+    except (Exception, KeyboardInterrupt) as error:
+        code = report(error, as_json="--json" in sys.argv[1:])
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def _wrong_usage(error: click.UsageError) -> int:
-    message = error.format_message()
-    context = error.ctx
-    hint = f"see `{context.command_path} --help`" if context else "see `cloister --help`"
-    if not message:  # no arguments: the help was shown, and nothing is wrong
-        return 0
-    if "--json" in sys.argv[1:]:
-        print_json({"error": message, "remedy": hint})
-    typer.echo(f"wrong usage: {message}\n{hint}", err=True)
-    return 2

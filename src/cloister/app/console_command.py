@@ -9,8 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from cloister.app.console_packages import require_console_packages
-from cloister.app.output import JsonFlag, fail, print_json, say
-from cloister.core.errors import CloisterError
+from cloister.app.output import JsonFlag, print_json, say
 
 __all__ = ["console"]
 
@@ -35,13 +34,6 @@ def console(
     of the nodes' own issuers. So it asks browsers for a key, which is in the address that it
     prints; whoever has that address has the rights of both.
     """
-    try:
-        _serve(folder, home, port, as_json=as_json)
-    except CloisterError as error:
-        fail(error.message, error.remedy, as_json)
-
-
-def _serve(folder: Path, home: Path | None, port: int, *, as_json: bool) -> None:
     require_console_packages("cloister console")
     from cloister.app.console.console import serve_console
     from cloister.app.console.scene import Scene
@@ -55,7 +47,10 @@ def _serve(folder: Path, home: Path | None, port: int, *, as_json: bool) -> None
             print_json({"address": keyed})
         else:
             typer.echo(keyed)
-        say("[dim]This address is a key: keep it to yourself. Ctrl-C ends the console.[/dim]")
+        say(
+            "[dim]This address is a key: keep it to yourself. Ctrl-C ends the console.[/dim]",
+            marked=True,
+        )
 
     with Scene(made, home or made.folder / "console") as scene:
         serve_console(scene, port=port, key=key, listening=listening)

@@ -56,7 +56,7 @@ def demo(
     from cloister.app.demo.story import STEPS
 
     if not as_json:
-        say("[dim]The first run compiles kernels; later ones start at once.[/dim]")
+        say("[dim]The first run compiles kernels; later ones start at once.[/dim]", marked=True)
     story: list[dict[str, Any]] = []
     with _ended_by_signals(), DemoState(seed) as state:
         for position, step in enumerate(STEPS, 1):
@@ -85,7 +85,7 @@ def _serve(state: DemoState, port: int, story: Sequence[dict[str, Any]], *, as_j
             f"\nAll of it took {number(seconds)} s. The console: [bold]{address}[/bold]"
         )
         say("[dim]Everybody in it is made up, so it is open to all on this machine. "
-            "Ctrl-C ends it.[/dim]")  # fmt: skip
+            "Ctrl-C ends it.[/dim]", marked=True)  # fmt: skip
 
     life, home = state.life, state.console_home
     with Scene(life.federation.folder, home, life=life, seed=state.seed, story=story) as scene:

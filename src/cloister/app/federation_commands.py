@@ -17,7 +17,7 @@ from cloister.app.federation_output import (
     show_serving,
     show_status,
 )
-from cloister.app.output import JsonFlag, command_result, fail
+from cloister.app.output import JsonFlag, command_result
 
 __all__ = ["app"]
 
@@ -109,12 +109,8 @@ def up(folder: Folder, as_json: JsonFlag = False) -> None:
     with `cloister serve`.
     """
     from cloister.app.federation_running import run_federation
-    from cloister.core.errors import CloisterError
 
-    try:
-        run_federation(folder, as_json=as_json)
-    except CloisterError as error:
-        fail(error.message, error.remedy, as_json)
+    run_federation(folder, as_json=as_json)
 
 
 @app.command("down")

@@ -11,6 +11,8 @@ import click
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from cloister.app.option_types import checked_type
+
 __all__ = ["COMMANDS", "LazyCommand", "LazyGroup", "load_command"]
 
 
@@ -191,4 +193,14 @@ def load_command(name: str) -> click.Command:
         alone.command(name, cls=kind)(found)
         command = typer.main.get_command(alone)
     command.name = name
+    _refuse_what_cannot_be_meant(command)
     return command
+
+
+def _refuse_what_cannot_be_meant(command: click.Command) -> None:
+    """Have every number of a command checked, and every path: see `cloister.app.option_types`."""
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            _refuse_what_cannot_be_meant(inner)
+    for param in command.params:
+        param.type = checked_type(param.type)

@@ -1,7 +1,8 @@
 """How every command speaks: one JSON object, or text for people; errors with their remedy.
 
-Results go to standard output. Progress and messages go to standard error. Exit code 0 means done,
-1 that the work failed, 2 wrong usage.
+Results go to standard output. Progress and messages go to standard error. `report` decides the exit
+code of every failure: 1 the work failed, 2 wrong usage (a name, a path, a number or a combination
+of options that cannot be meant), 130 Ctrl-C.
 
 A program that starts a command and wants to know how far it is sets ``CLOISTER_PROGRESS=lines``:
 then standard error has one JSON object a line, ``{"progress": LABEL, "done": N, "total": N}``.
@@ -17,8 +18,9 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Final, ParamSpec
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, ParamSpec
 
+import click
 import typer
 
 from cloister.core.errors import CloisterError
@@ -27,11 +29,14 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = [
+    "DEBUG",
     "PROGRESS_LINES",
     "JsonFlag",
     "checked_usage",
     "command_result",
+    "printable",
     "progress",
+    "report",
     "say",
     "table",
 ]
@@ -41,6 +46,7 @@ Result = dict[str, Any]
 Render = Callable[[Result], None]
 Advance = Callable[[int, int], None]
 
+DEBUG: Final = "CLOISTER_DEBUG"  # shows the traceback of a failure
 PROGRESS_LINES: Final = ("CLOISTER_PROGRESS", "lines")
 _LINE_EVERY_S: Final = 0.2  # whoever reads them draws a bar
 
@@ -52,8 +58,8 @@ JsonFlag = Annotated[
 def command_result(render: Render) -> Callable[[Callable[P, Result]], Callable[P, None]]:
     """Make a command from a function that returns its result.
 
-    With ``--json`` the result is printed as one JSON object, else ``render`` shows it. An error of
-    Cloister's becomes its text and remedy and exit code 1; any other one is a defect of ours.
+    With ``--json`` the result is printed as one JSON object, else ``render`` shows it. `report`
+    tells what went wrong.
     """
 
     def decorate(function: Callable[P, Result]) -> Callable[P, None]:
@@ -62,21 +68,14 @@ def command_result(render: Render) -> Callable[[Callable[P, Result]], Callable[P
             as_json = bool(kwargs.get("as_json"))
             try:
                 result = function(*args, **kwargs)
-            except CloisterError as error:
-                fail(error.message, error.remedy, as_json)
-            except OSError as error:  # the machine's word, not a defect of ours
-                place = f"{error.filename}: " if error.filename else ""
-                remedy = "see that the place exists, may be used and has room"
-                fail(f"{place}{error.strerror or error}", remedy, as_json)
-            except Exception as error:
-                traceback.print_exc()
-                remedy = "this is a defect in Cloister: please report it with the lines above"
-                fail(f"{type(error).__name__}: {error}", remedy, as_json)
-            else:
                 if as_json:
                     print_json(result)
                 else:
                     render(result)
+            except (click.ClickException, click.exceptions.Exit):
+                raise
+            except Exception as error:
+                raise typer.Exit(report(error, as_json=as_json)) from None
 
         return command
 
@@ -114,12 +113,80 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def fail(error: str, remedy: str, as_json: bool) -> None:
-    """Report a failure and leave with exit code 1."""
+class Failure(NamedTuple):
+    """What a failed command says, and its exit code."""
+
+    code: int
+    error: str
+    remedy: str
+
+
+def report(error: BaseException, *, as_json: bool) -> int:
+    """Say what went wrong, in one line and with ``--json`` as an object; return the exit code."""
+    if isinstance(error, (click.Abort, KeyboardInterrupt)):
+        typer.echo("stopped", err=True)
+        return 130
+    if os.environ.get(DEBUG, "") not in ("", "0"):
+        traceback.print_exception(error)
+    code, what, remedy = _failure(error)
+    what, remedy = printable(what), printable(remedy)
     if as_json:
-        print_json({"error": error, "remedy": remedy})
-    typer.echo(f"error: {error}; {remedy}", err=True)
-    raise typer.Exit(1)
+        print_json({"error": what, "remedy": remedy})
+    typer.echo(f"error: {what}; {remedy}", err=True)
+    return code
+
+
+def _failure(error: BaseException) -> Failure:
+    """Decide what a failure means: the one place where exit codes come from."""
+    if isinstance(error, click.UsageError):
+        return _wrong_usage(error)
+    if isinstance(error, CloisterError):
+        return Failure(2 if error.wrong_usage else 1, error.message, error.remedy)
+    if isinstance(error, MemoryError):
+        remedy = "ask for less at a time, or use a machine with more memory"
+        return Failure(1, "there is not enough memory for this", remedy)
+    if isinstance(error, OSError):  # the machine's word, not a defect of ours
+        return _machine_failure(error)
+    what = f"Cloister failed in a way that nobody expected ({type(error).__name__}: {error})"
+    remedy = f"this is a defect: run it again with {DEBUG}=1 and report what it prints"
+    return Failure(1, what, remedy)
+
+
+def _machine_failure(error: OSError) -> Failure:
+    from cloister.core.file_errors import refused_remedy, wrong_place
+
+    place = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
+    wrong = wrong_place(error, place) if place else None
+    if wrong is not None:
+        return _failure(wrong)
+    what = error.strerror or str(error) or type(error).__name__
+    return Failure(1, f"{place}: {what}" if place else what, refused_remedy(error))
+
+
+def _wrong_usage(error: click.UsageError) -> Failure:
+    command = error.ctx.command_path if error.ctx else "cloister"
+    what, meant, guess = error.format_message().strip().partition(" Did you mean ")
+    remedy = f"did you mean {guess.rstrip('?')}? see `{command} --help`" if meant else (
+        f"see `{command} --help`"
+    )  # fmt: skip
+    what = what.rstrip(".")
+    return Failure(2, what[:1].lower() + what[1:], remedy)
+
+
+def printable(text: str, *, keep: str = "", most: int = 1500) -> str:
+    r"""Escape what a terminal would obey or could not show; leave out the middle of a long text.
+
+    Examples
+    --------
+    >>> print(printable("a\x1b[31mb\udcff"))
+    a\x1b[31mb\udcff
+    """
+    if len(text) > most:
+        text = f"{text[: most // 2]}...{text[-most // 3 :]}"
+    return "".join(
+        one if one.isprintable() or one in keep else one.encode("unicode_escape").decode("ascii")
+        for one in text
+    )
 
 
 def console(*, err: bool = False) -> Console:
@@ -129,18 +196,19 @@ def console(*, err: bool = False) -> Console:
     return Console(stderr=err, highlight=False)
 
 
-def say(message: str) -> None:
-    """Tell people something on standard error."""
-    console(err=True).print(message)
+def say(message: str, *, marked: bool = False) -> None:
+    """Tell people something on standard error; ``marked`` text has rich's marks, such as [bold]."""
+    console(err=True).print(printable(message, keep="\n", most=100_000), markup=marked)
 
 
 def table(title: str, columns: list[str], rows: list[list[Any]]) -> None:
     """Print a table; the first column names the row, the others are aligned to the right."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
+    from rich.text import Text
 
     shown = Table(
-        title=title or None,
+        title=Text(printable(title)) if title else None,
         title_justify="left",
         title_style="bold",
         header_style="dim",
@@ -150,7 +218,7 @@ def table(title: str, columns: list[str], rows: list[list[Any]]) -> None:
     for position, name in enumerate(columns):
         shown.add_column(name, justify="right" if position else "left")
     for row in rows:
-        shown.add_row(*(number(cell) for cell in row))
+        shown.add_row(*(Text(printable(number(cell), keep="\n")) for cell in row))
     console().print(shown)
 
 

@@ -28,9 +28,15 @@ def registered_pod(
 
     Where it cannot be registered, the folder stays as it is.
     """
-    if not _is_solid(address) and not Path(address).is_dir():
-        place = str(Path(address).absolute())
-        raise NotFound("no such folder", where=place, remedy="name a folder of texts")
+    if not _is_solid(address) and not (address.strip() and Path(address).is_dir()):
+        there = bool(address.strip()) and Path(address).exists()
+        raise NotFound(
+            "this is a file, not a folder" if there else "no such folder",
+            where=str(Path(address).absolute())
+            if address.strip()
+            else "the folder's name is empty",
+            remedy="put the file in a folder and name that" if there else "name a folder of texts",
+        )
     found = _found(address, pod, owner, server, credentials)
     found = found.model_copy(update={"index_in_pod": index_in_pod, "keep_text": keep_text})
     registry.require_new(found)

@@ -138,7 +138,7 @@ def add(
     from cloister.app.pods_adding import registered_pod
     from cloister.app.pods_syncing import added
 
-    with open_home(home) as registry:
+    with open_home(home, needs="home") as registry:
         found = registered_pod(
             registry,
             address,
@@ -169,7 +169,7 @@ def sync(pods: PodNames = None, home: HomeOption = None, as_json: JsonFlag = Fal
 @command_result(_show_listed)
 def list_pods(home: HomeOption = None, as_json: JsonFlag = False) -> Result:
     """List the pods."""
-    with open_home(home) as registry:
+    with open_home(home, needs="home") as registry:
         return {
             "home": str(registry.home),
             "pods": [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -21,12 +21,34 @@ HomeOption = Annotated[
 ]
 
 
-def open_home(home: Path | None) -> Any:
-    """Open the registry of a home folder; imported late, since it costs start-up time."""
+def open_home(home: Path | None, *, needs: Literal["pods", "home"] = "pods") -> Any:
+    """Open the registry of a home folder; imported late, since it costs start-up time.
+
+    Parameters
+    ----------
+    needs
+        What must be there: pods; or a home, or a place where one can be made.
+    """
+    from cloister.core.errors import NotFound
     from cloister.pods.registry import PodRegistry
 
     if home is None:
         from platformdirs import user_data_path
 
         home = user_data_path("cloister", appauthor=False)
-    return PodRegistry(home)
+    if home.exists() and not home.is_dir():
+        raise NotFound("this is a file, not a folder", where=str(home), remedy="name a folder")
+    registry = PodRegistry(home)
+    if needs == "pods" and not (registry.pods or registry.server_pods):
+        raise NotFound(
+            "no pod was added here yet",
+            where=str(home),
+            remedy="add one with `cloister pods add FOLDER --owner NAME`, or check --home",
+        )
+    if needs == "home" and not registry.is_home and home.exists() and any(home.iterdir()):
+        raise NotFound(
+            "this folder is not empty, and no home of pods",
+            where=str(home),
+            remedy="check --home, or name a new folder",
+        )
+    return registry

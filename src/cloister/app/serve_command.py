@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cloister.app.output import JsonFlag, fail, print_json, say
+from cloister.app.output import JsonFlag, print_json, say
 
 __all__ = ["serve"]
 
@@ -20,7 +20,7 @@ def serve(
 
     The file says which it is. Needs the extra `services`.
     """
-    from cloister.core.errors import CloisterError, MissingDependency
+    from cloister.core.errors import MissingDependency
 
     def listening(address: str) -> None:
         if as_json:
@@ -29,13 +29,10 @@ def serve(
             say(f"serving {file} at {address}; end it with Ctrl-C")
 
     try:
-        try:
-            from cloister.services.running import run_service
-        except ModuleNotFoundError as error:
-            raise MissingDependency(
-                f"services need the package {error.name}",
-                remedy="pip install 'cloister[services]'",
-            ) from None
-        run_service(file, listening=listening)
-    except CloisterError as error:
-        fail(error.message, error.remedy, as_json)
+        from cloister.services.running import run_service
+    except ModuleNotFoundError as error:
+        raise MissingDependency(
+            f"services need the package {error.name}",
+            remedy="pip install 'cloister[services]'",
+        ) from None
+    run_service(file, listening=listening)

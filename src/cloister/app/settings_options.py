@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 import click
 from typer.core import TyperCommand, TyperOption
 
+from cloister.app.option_types import checked_type
+
 if TYPE_CHECKING:
     from cloister.core.settings import Settings
 
@@ -179,7 +181,7 @@ def _click_type(kind: Any) -> click.ParamType[Any]:
     if get_origin(kind) is tuple:
         return _List()
     plain: dict[Any, click.ParamType[Any]] = {int: click.INT, float: click.FLOAT}
-    return plain.get(kind, click.STRING)
+    return checked_type(plain.get(kind, click.STRING))
 
 
 class _List(click.ParamType["list[str]"]):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 import typer
 
-from cloister.app.output import JsonFlag, command_result, fail, progress, say
+from cloister.app.output import JsonFlag, command_result, progress, say
 from cloister.app.recording import recorder
 from cloister.app.settings_options import SettingsCommand, option_name, option_values
 from cloister.app.simulate_options import (
@@ -32,7 +32,7 @@ from cloister.app.simulate_options import (
     Workers,
 )
 from cloister.app.simulate_output import grid_result, run_result, show, tell_how_to_resume
-from cloister.core.errors import CloisterError, NotFound, SettingsError
+from cloister.core.errors import NotFound, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,11 +68,8 @@ class SimulateCommand(SettingsCommand):
             experiment = _asked_for(ctx.params, option_values(ctx))
             _check(experiment, ctx.params)
         except SettingsError as error:
-            raise _wrong_usage(error, ctx) from None
-        except CloisterError as error:
-            fail(error.message, error.remedy, bool(ctx.params.get("as_json")))
-        else:
-            ctx.meta[_EXPERIMENT] = experiment
+            raise _in_options(error, ctx) from None
+        ctx.meta[_EXPERIMENT] = experiment
 
     def invoke(self, ctx: click.Context) -> Any:
         """Do the work; leave with exit code 1 where a run failed."""
@@ -129,11 +126,14 @@ def _numbers(option: str, text: str, *, count: bool = False) -> list[int] | int:
 
 def _check(experiment: Experiment, params: dict[str, Any]) -> None:
     """Find now what would else come to light when the work is done."""
+    from cloister.lab.simulation.clients import require_memory_for
     from cloister.lab.simulation.grid import planned_runs
     from cloister.lab.simulation.run import threads_limited
     from cloister.lab.simulation.systems import by_panel_and_system, find_baseline
 
     runs = planned_runs(experiment)
+    for run in runs:
+        require_memory_for(run.settings)
     find_baseline(by_panel_and_system(runs, experiment.panel), experiment.baseline)
     with threads_limited(params["threads"]):
         pass
@@ -170,13 +170,12 @@ def _check_recorded(runs: Sequence[PlannedRun], party: str, *, single: bool) -> 
         raise SettingsError(error.what, where=f"--party {error.where}") from None
 
 
-def _wrong_usage(error: CloisterError, ctx: click.Context) -> click.UsageError:
+def _in_options(error: SettingsError, ctx: click.Context) -> SettingsError:
     """Speak of options where the error speaks of fields."""
-    field = error.where.rsplit(".", 1)[-1]
-    message = error.message.replace("SimulationSettings: ", "").replace("SimulationSettings.", "")
-    if field in option_values(ctx) or error.where == "data":
-        message = f"{option_name(field)}: {error.what}"
-    return click.UsageError(f"{message}; {error.remedy}", ctx)
+    if error.where in option_values(ctx) or error.where == "data":
+        where = option_name(error.where)
+        return SettingsError(error.what, where=where, remedy=error.remedy)
+    return error
 
 
 @command_result(show)

@@ -39,6 +39,7 @@ class CloisterError(Exception):
     """
 
     usual_remedy: ClassVar[str] = "see the documentation"
+    wrong_usage: ClassVar[bool] = False  # whether whoever gave the command has to change it
 
     def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
         super().__init__(what)
@@ -67,18 +68,20 @@ class SettingsError(CloisterError):
     """A setting is missing, unknown, or outside its range."""
 
     usual_remedy = "change the setting"
+    wrong_usage = True
 
 
 class DataError(CloisterError):
     """Input data cannot be read as what it claims to be."""
 
-    usual_remedy = "mend the data or leave it out"
+    usual_remedy = "correct the data or leave it out"
 
 
 class NotFound(CloisterError):
     """A file, record or name does not exist, or may not be seen: the two look alike."""
 
     usual_remedy = "check the name"
+    wrong_usage = True
 
 
 class AccessDenied(CloisterError):

@@ -2,15 +2,54 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from cloister.core.errors import DataError, NotFound, StoreError
 
-__all__ = ["explained", "writing"]
+__all__ = ["explained", "refused_remedy", "wrong_place", "writing"]
+
+_WRONG_PLACES: Final = {
+    errno.ENOENT: ("no such file or folder", "check the name"),
+    errno.ENOTDIR: ("a part of this path is a file, not a folder", "check the path"),
+    errno.EISDIR: ("this is a folder, not a file", "name a file"),
+    errno.EEXIST: ("this is a file, not a folder", "name a folder"),
+    errno.ENAMETOOLONG: ("this name is too long", "check the path"),
+    errno.ELOOP: ("this path is a circle of links", "check the path"),
+    errno.EINVAL: ("no file can have this name", "check the path"),
+}
+_RIGHTS: Final = "use a path that you may read, or change its rights with chmod or chown"
+
+
+def wrong_place(error: OSError, path: str | Path) -> NotFound | None:
+    """Return what is wrong with the path itself; None where the path is right.
+
+    Examples
+    --------
+    >>> import errno
+    >>> print(wrong_place(IsADirectoryError(errno.EISDIR, "Is a directory"), "texts"))
+    texts: this is a folder, not a file; name a file
+    """
+    if error.errno not in _WRONG_PLACES:
+        return None
+    what, remedy = _WRONG_PLACES[error.errno]
+    return NotFound(what, where=str(path), remedy=remedy)
+
+
+def refused_remedy(error: OSError) -> str:
+    """Return what to do where the machine refuses a path that is right."""
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return _RIGHTS
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "free some space there"
+    if error.errno == errno.EROFS:
+        return "choose a place that can be written"
+    return "check the disk and the folder"
 
 
 @contextmanager
@@ -34,7 +73,11 @@ def explained(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise NotFound("no such file", where=str(path)) from None
     except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", where=str(path)) from None
+        raise wrong_place(error, path) or DataError(
+            f"cannot be read: {error.strerror or error}",
+            where=str(path),
+            remedy=refused_remedy(error),
+        ) from None
 
 
 @contextmanager
@@ -56,8 +99,8 @@ def writing(path: Path) -> Iterator[None]:
             "no such folder", where=str(path.parent), remedy="make the folder first"
         ) from None
     except OSError as error:
-        raise StoreError(
+        raise wrong_place(error, path) or StoreError(
             f"cannot be written: {error.strerror or error}",
             where=str(path),
-            remedy="check the folder, who may write there, and its free space",
+            remedy=refused_remedy(error),
         ) from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +18,8 @@ from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from cloister.core.errors import NotFound, SettingsError
+from cloister.core.errors import SettingsError
+from cloister.core.file_errors import explained
 
 __all__ = ["Settings"]
 
@@ -34,7 +36,7 @@ class Settings(BaseModel):
     >>> Walk(stride=1)
     Traceback (most recent call last):
     ...
-    cloister.core.errors.SettingsError: Walk.stride: unknown setting (given: 1); known: steps
+    cloister.core.errors.SettingsError: stride: unknown setting (given: 1); known: steps
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -60,12 +62,12 @@ class Settings(BaseModel):
         if fields and not pairs:
             raise SettingsError(
                 f"cannot read {fields!r} as settings",
-                where=cls.__name__,
+                where=_in_words(cls),
                 remedy="write name=value, joined by &",
             )
         names = [name for name, _ in pairs]
         if repeated := sorted({name for name in names if names.count(name) > 1}):
-            raise SettingsError("given more than once", where=f"{cls.__name__}.{repeated[0]}")
+            raise SettingsError("given more than once", where=repeated[0], remedy="give it once")
         return cls(**{name: _scalar_or_list(value) for name, value in pairs})
 
     @classmethod
@@ -73,16 +75,21 @@ class Settings(BaseModel):
         """Read settings from a TOML file, or from one table of it."""
         path = Path(path)
         try:
-            fields: Mapping[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise NotFound("no such file", where=str(path)) from None
+            with explained(path):
+                fields: Mapping[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise SettingsError(f"not a TOML file: {error}", where=str(path)) from None
+            raise SettingsError(
+                f"not a TOML file: {error}", where=str(path), remedy="correct the file"
+            ) from None
         for name in filter(None, table.split(".")):
             if not isinstance(fields.get(name), Mapping):
                 raise SettingsError(f"no table [{table}]", where=str(path))
             fields = fields[name]
-        return cls(**fields)
+        try:
+            return cls(**fields)
+        except SettingsError as error:
+            where = f"{path}: {error.where}"
+            raise SettingsError(error.what, where=where, remedy=error.remedy) from None
 
     def canonical(self) -> str:
         """Return JSON with sorted names: equal settings give equal text."""
@@ -102,6 +109,11 @@ class Settings(BaseModel):
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
+def _in_words(kind: type[Settings]) -> str:
+    """Return a class's name as people would say it."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind.__name__).removeprefix("_").lower()
+
+
 def _scalar_or_list(value: str) -> str | list[str]:
     """Let a comma make a list; pydantic turns the parts into numbers."""
     return value.split(",") if "," in value else value
@@ -111,7 +123,7 @@ def _explain(kind: type[Settings], error: ValidationError) -> SettingsError:
     """Turn pydantic's report into one error about the first wrong field."""
     first = error.errors(include_url=False)[0]
     name = ".".join(str(part) for part in first["loc"])
-    where = f"{kind.__name__}.{name}" if name else kind.__name__
+    where = name or _in_words(kind)
     if first["type"] == "extra_forbidden":
         known = ", ".join(sorted(kind.model_fields))
         return SettingsError(
@@ -119,5 +131,6 @@ def _explain(kind: type[Settings], error: ValidationError) -> SettingsError:
         )
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "missing" or not name:  # the input is all settings: too long to quote
-        return SettingsError(message, where=where)
+        remedy = f"give {name}" if name else ""
+        return SettingsError(message, where=where, remedy=remedy)
     return SettingsError(f"{message} (given: {first['input']!r})", where=where)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from cloister.core.errors import SettingsError
@@ -33,9 +34,17 @@ def require_names(pod: RegisteredPod) -> None:
         )
 
 
-def require_apart(pod: RegisteredPod, others: Iterable[RegisteredPod]) -> None:
-    """Raise where a pod is one of the others, lies in one of them, or around one."""
+def require_apart(
+    pod: RegisteredPod, others: Iterable[RegisteredPod], *, home: Path | None = None
+) -> None:
+    """Raise where a pod is one of the others, lies in one of them, around one, or in the home."""
     place = _place(pod)
+    if home is not None and _overlap(place, _closed(os.path.realpath(home))):
+        raise SettingsError(
+            f"a pod and the folder of the indexes ({home}) lie one inside the other",
+            where=pod.address,
+            remedy="name another folder, or another --home",
+        )
     for other in others:
         there = _place(other)
         if place == there:

@@ -142,6 +142,11 @@ class PodRegistry:
             client.close()
 
     @property
+    def is_home(self) -> bool:
+        """Whether somebody added pods here, though they may be gone again."""
+        return any((self.home / name).exists() for name in (PODS, LOCK))
+
+    @property
     def pods(self) -> dict[PodId, RegisteredPod]:
         """All pods, by name."""
         return {PodId(pod.pod_id): pod for pod in self._read("pods")}
@@ -161,7 +166,7 @@ class PodRegistry:
         """Raise where a pod cannot be added: its name, its place or its server is wrong."""
         require_names(pod)
         require_other_names(pod, self.pods.values())
-        require_apart(pod, [*self.pods.values(), *self.server_pods.values()])
+        require_apart(pod, [*self.pods.values(), *self.server_pods.values()], home=self.home)
 
     def set_server_pod(self, pod: RegisteredPod) -> None:
         """Give a server its own pod; it has none yet."""

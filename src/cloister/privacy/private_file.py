@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import Final
 
-from cloister.core.errors import AccessDenied, NotFound, StoreError
+from cloister.core.errors import AccessDenied, CloisterError, NotFound, SettingsError, StoreError
+from cloister.core.file_errors import refused_remedy, wrong_place
 from cloister.store.incoming import incoming_file, sweep, sync_folder
 
 __all__ = ["read_private_file", "remove_private_file", "write_private_file"]
@@ -38,11 +39,11 @@ def write_private_file(path: str | Path, content: bytes) -> None:
             path.hardlink_to(incoming.path)  # unlike a rename, never replaces a file
         sync_folder(path.parent)
     except FileExistsError:
-        raise StoreError(
+        raise SettingsError(
             "there is a key file already", where=str(path), remedy="choose another name"
         ) from None
     except OSError as error:
-        raise StoreError(f"cannot be written: {error.strerror}", where=str(path)) from None
+        raise _refused(error, "written", path) from None
 
 
 def read_private_file(path: str | Path) -> bytes:
@@ -60,7 +61,7 @@ def read_private_file(path: str | Path) -> bytes:
     except FileNotFoundError:
         raise NotFound("no such key file", where=str(path)) from None
     except OSError as error:
-        raise StoreError(f"cannot be read: {error.strerror}", where=str(path)) from None
+        raise _refused(error, "read", path) from None
 
 
 def remove_private_file(path: str | Path) -> None:
@@ -75,7 +76,13 @@ def remove_private_file(path: str | Path) -> None:
         _swept(path)
         sync_folder(path.parent)
     except OSError as error:
-        raise StoreError(f"cannot be removed: {error.strerror}", where=str(path)) from None
+        raise _refused(error, "removed", path) from None
+
+
+def _refused(error: OSError, done: str, path: Path) -> CloisterError:
+    return wrong_place(error, path) or StoreError(
+        f"cannot be {done}: {error.strerror}", where=str(path), remedy=refused_remedy(error)
+    )
 
 
 def _swept(path: Path) -> Path:

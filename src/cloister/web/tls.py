@@ -14,7 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, NoReturn, TypeVar
 
-from cloister.core.errors import AccessDenied, NotFound, SettingsError
+from cloister.core.errors import AccessDenied, SettingsError
+from cloister.core.file_errors import refused_remedy, wrong_place
 from cloister.core.settings import Settings
 from cloister.web.tls_ends import TlsEnds, tls_ends
 
@@ -181,10 +182,10 @@ def _check(path: Path, *, secret: bool) -> None:
         mode = path.stat().st_mode
         with path.open("rb"):
             pass
-    except FileNotFoundError:
-        raise NotFound("no such file", where=str(path)) from None
     except OSError as error:
-        raise SettingsError(f"cannot be read: {error.strerror}", where=str(path)) from None
+        raise wrong_place(error, path) or SettingsError(
+            f"cannot be read: {error.strerror}", where=str(path), remedy=refused_remedy(error)
+        ) from None
     if secret and mode & _OTHERS:
         raise AccessDenied(
             "everybody may read or write this key", where=str(path), remedy=f"chmod 600 {path}"

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from cloister.core.kernel import kernel
+from cloister.core.memory import require_memory
 from cloister.core.random import stream
 from cloister.core.settings import Settings
 from cloister.data.ranking_data import RankingData
@@ -103,6 +104,7 @@ class FeaturesWorld:
 
     def __init__(self, settings: FeaturesSettings | None = None) -> None:
         self.settings = settings or FeaturesSettings()
+        _require_memory(self.settings, n_queries=1)
         self._law = _make_law(self.settings)
 
     def data(self, part: str = "train") -> RankingData:
@@ -111,6 +113,7 @@ class FeaturesWorld:
         ``data("train")`` and ``data("test")`` share what is relevant and how features see it, and
         no query.
         """
+        _require_memory(self.settings, n_queries=self.settings.queries)
         blocks = list(self.blocks(part))
         lengths = np.concatenate([block.lengths for block in blocks])
         return RankingData(
@@ -141,6 +144,14 @@ class FeaturesWorld:
             np.concatenate(([0], np.cumsum(lengths))),
             [f"{part}-{first + i + 1}" for i in range(n_queries)],
         )
+
+
+def _require_memory(settings: FeaturesSettings, *, n_queries: int) -> None:
+    """Refuse what cannot fit: the features of all documents, and how they observe qualities."""
+    n_rows = n_queries * max(1, settings.documents)
+    n_bytes = 4 * settings.features * (n_rows + settings.qualities) + n_rows + 50 * n_queries
+    remedy = "ask for fewer queries, documents or features"
+    require_memory(n_bytes, where="world", remedy=remedy)
 
 
 def _make_law(settings: FeaturesSettings) -> _Law:

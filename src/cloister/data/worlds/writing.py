@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Final
 
 import cloister
-from cloister.core.errors import SettingsError
+from cloister.core.errors import SettingsError, StoreError
+from cloister.core.file_errors import refused_remedy, wrong_place
 from cloister.core.settings import Settings
 from cloister.data.letor_writer import write_letor
 from cloister.data.worlds.address import World
@@ -51,10 +52,11 @@ def write_world(world: World, folder: str | Path, progress: Progress | None = No
                 _write_letor_world(world, partial, progress)
             partial.replace(folder)
     except OSError as error:
-        raise SettingsError(
-            f"cannot be written: {error.strerror or error}", where=str(folder),
-            remedy="name a new folder where you may write and there is room",
-        ) from None  # fmt: skip
+        raise wrong_place(error, folder) or StoreError(
+            f"cannot be written: {error.strerror or error}",
+            where=str(folder),
+            remedy=refused_remedy(error),
+        ) from None
     return folder
 
 

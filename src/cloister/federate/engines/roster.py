@@ -12,6 +12,7 @@ from typing import Self
 from pydantic import Field, JsonValue, ValidationError, field_validator, model_validator
 
 from cloister.core.errors import DataError, NotFound, SettingsError
+from cloister.core.file_errors import explained
 from cloister.core.settings import Settings
 from cloister.federate.engines.agreement import FederationAgreement
 from cloister.federate.engines.site_call import SiteId
@@ -104,10 +105,10 @@ class FederationRoster(Settings):
     @classmethod
     def from_json(cls, path: str | Path) -> Self:
         """Read the file."""
+        with explained(Path(path)):
+            content = Path(path).read_bytes()
         try:
-            return cls.model_validate_json(Path(path).read_bytes())
-        except FileNotFoundError:
-            raise NotFound("no such file", where=str(path)) from None
+            return cls.model_validate_json(content)
         except (ValidationError, SettingsError) as error:
             raise DataError(f"not a roster: {_first_line(error)}", where=str(path)) from None
 

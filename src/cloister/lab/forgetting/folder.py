@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from cloister.core.errors import Conflict, StoreError
+from cloister.core.file_errors import refused_remedy, wrong_place
 
 __all__ = ["DATABASE", "WriterLock", "log_is_worked_in", "make_places"]
 
@@ -64,10 +65,11 @@ def make_places(folder: Path) -> None:
             with tempfile.TemporaryFile(dir=place) as file:
                 file.write(b"\0")
     except OSError as error:
-        raise StoreError(
+        where = str(error.filename or folder)
+        raise wrong_place(error, where) or StoreError(
             f"no file can be written here ({error.strerror}); nothing was changed",
-            where=str(error.filename or folder),
-            remedy="see that it is a folder that this user may write to, and has room",
+            where=where,
+            remedy=refused_remedy(error),
         ) from None
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from cloister.adversary.poisoning import Target, highest_in_feature, poisoned_views
 from cloister.core.errors import DataError, SettingsError
+from cloister.core.memory import require_memory
 from cloister.data.clicks import GRADE_COUNTS, ClickModel, click_model
 from cloister.data.letor import LetorSettings
 from cloister.data.letor_folder import FoldData, find_letor
@@ -37,7 +38,13 @@ from cloister.data.worlds.address import is_world, open_world
 from cloister.data.worlds.intents import IntentData, IntentsWorld, read_intents
 from cloister.lab.simulation.settings import SimulationSettings
 
-__all__ = ["Clients", "make_clients", "promotion_target", "tests_on_training_data"]
+__all__ = [
+    "Clients",
+    "make_clients",
+    "promotion_target",
+    "require_memory_for",
+    "tests_on_training_data",
+]
 
 INTENT_FOLDS: Final = 5
 
@@ -51,6 +58,15 @@ class Clients(NamedTuple):
     shared: RankingData | None  # queries that the server holds, under data sharing
 
 
+def require_memory_for(settings: SimulationSettings) -> None:
+    """Refuse a run that cannot fit: its clients, their searches of a round, curves and weights."""
+    n_searches = (settings.participants or settings.clients) * settings.queries_per_round
+    hidden = settings.n_hidden if settings.ranker == "mlp" else 0
+    n_bytes = 100 * settings.clients + 8 * n_searches + 48 * settings.rounds + 8 * hidden
+    remedy = "ask for fewer clients, queries, rounds or hidden units"
+    require_memory(n_bytes, where="simulation", remedy=remedy)
+
+
 def make_clients(settings: SimulationSettings) -> Clients:
     """Load the data and divide it among the clients.
 
@@ -61,6 +77,7 @@ def make_clients(settings: SimulationSettings) -> Clients:
     >>> len(clients.train), len(clients.test), clients.click_model.name
     (3, 3, 'perfect')
     """
+    require_memory_for(settings)
     if settings.partition.startswith("intents"):
         train, test = _intent_views(settings)
     else:

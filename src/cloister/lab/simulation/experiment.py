@@ -15,7 +15,8 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from cloister.core.errors import NotFound, SettingsError
+from cloister.core.errors import SettingsError
+from cloister.core.file_errors import refused_remedy, wrong_place
 from cloister.core.settings import Settings
 from cloister.lab.simulation.settings import SimulationSettings
 
@@ -178,14 +179,14 @@ def _parsed(path: Path) -> dict[str, Any]:
     parse = json.loads if path.suffix == ".json" else tomllib.loads
     try:
         fields = parse(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise NotFound("no such file", where=str(path)) from None
     except OSError as error:
-        raise SettingsError(f"cannot be read: {error.strerror}", where=str(path)) from None
+        raise wrong_place(error, path) or SettingsError(
+            f"cannot be read: {error.strerror}", where=str(path), remedy=refused_remedy(error)
+        ) from None
     except ValueError as error:  # of either format, or of UTF-8
         kind = "JSON" if path.suffix == ".json" else "TOML"
         raise SettingsError(
-            f"not a {kind} file: {error}", where=str(path), remedy="mend the file"
+            f"not a {kind} file: {error}", where=str(path), remedy="correct the file"
         ) from None
     if not isinstance(fields, dict):
         raise SettingsError("not a table of settings", where=str(path))

@@ -14,8 +14,8 @@ import io
 import json
 import os
 import platform
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cloister
-from cloister.core.errors import CloisterError, Damaged, DataError, StoreError
+from cloister.core.errors import CloisterError, Damaged, DataError
+from cloister.core.file_errors import writing
 from cloister.lab.simulation.run import SimulationResult
 from cloister.lab.simulation.settings import SimulationSettings
 from cloister.rank.saving import save_ranker
@@ -76,7 +77,7 @@ class KeptRun(NamedTuple):
 
 def prepare_folder(folder: Path) -> None:
     """Make a folder for results, and remove what killed writers have left in it."""
-    with _reported(folder):
+    with writing(folder):
         for inner in (folder / "runs", folder / "incoming"):
             inner.mkdir(parents=True, exist_ok=True)
         sweep(folder / "incoming")
@@ -141,7 +142,7 @@ def load_runs(folder: str | Path) -> list[KeptRun]:
 
 def write_aside(folder: Path, path: Path, content: bytes) -> None:
     """Write a file of a prepared folder whole or not at all."""
-    with _reported(path), incoming_file(folder / "incoming") as incoming:
+    with writing(path), incoming_file(folder / "incoming") as incoming:
         incoming.stream.write(content)
         incoming.stream.flush()
         os.fchmod(incoming.stream.fileno(), 0o666 & ~_umask())
@@ -250,16 +251,3 @@ def _umask() -> int:
     now = os.umask(0o077)
     os.umask(now)
     return now
-
-
-@contextmanager
-def _reported(path: Path) -> Iterator[None]:
-    """Turn the errors of writing into ours."""
-    try:
-        yield
-    except OSError as error:
-        raise StoreError(
-            f"cannot be written: {error.strerror or error}",
-            where=str(path),
-            remedy="name a folder where you may write and there is room",
-        ) from error

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from cloister.core.errors import CloisterError
+from cloister.core.file_errors import refused_remedy
 from cloister.lab.simulation.run import Advance, silent
 
 __all__ = ["Job", "RunFailure", "Work", "do_job", "in_processes"]
@@ -73,8 +74,7 @@ def do_job(
         return RunFailure(job.run, error.message, error.remedy)
     except OSError as error:  # the machine's word, not a defect of ours
         place = f"{error.filename}: " if error.filename else ""
-        remedy = "see that the place exists, may be used and has room"
-        return RunFailure(job.run, f"{place}{error.strerror or error}", remedy)
+        return RunFailure(job.run, f"{place}{error.strerror or error}", refused_remedy(error))
     except MemoryError:
         return RunFailure(job.run, "not enough memory", "use fewer workers, or smaller settings")
     except Exception as error:

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, Final, Literal
 import sqlalchemy as sa
 
 from cloister.core.errors import StoreError
+from cloister.core.file_errors import refused_remedy, wrong_place
 from cloister.privacy.ledger.entry import Entry, Head
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.ledger.outbox import failures_in
@@ -47,10 +48,8 @@ def export_ledger(ledger: Ledger, path: str | Path, *, file_format: ExportFormat
             incoming.path.replace(path)
         sync_folder(path.parent)
     except OSError as error:
-        raise StoreError(
-            f"cannot be written: {error.strerror}",
-            where=str(path),
-            remedy="see that the folder exists and may be written",
+        raise wrong_place(error, path) or StoreError(
+            f"cannot be written: {error.strerror}", where=str(path), remedy=refused_remedy(error)
         ) from None
     return head
 
