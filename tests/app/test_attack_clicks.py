@@ -50,6 +50,6 @@ def test_options_that_would_be_ignored_or_do_not_fit_are_refused_by_name(
     run: Run, options: tuple[str, ...], named: str
 ) -> None:
     outcome = run(*options)
-    assert outcome.code == 1
+    assert outcome.code == 2
     assert outcome.json["error"].startswith(f"{named}: ")
     assert "Settings" not in outcome.json["error"] + outcome.json["remedy"]

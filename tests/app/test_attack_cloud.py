@@ -124,6 +124,6 @@ def test_people_get_a_table_and_what_it_means(
 def test_wrong_input_is_told(call: Run, tmp_path: Path) -> None:
     for attack in ("term-frequency", "leakage-abuse", "code-order"):
         missing = call("attack", attack, "--data", str(tmp_path / "none"), "--json")
-        assert missing.code == 1
+        assert missing.code == 2
         assert "no such folder" in missing.json["error"]
     assert call("attack", "leakage-abuse", "--share", "1.5").code == 2

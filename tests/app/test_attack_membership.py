@@ -76,7 +76,7 @@ def test_options_that_would_be_ignored_or_do_not_fit_are_refused_by_name(
     run, options: tuple[str, ...], named: str
 ) -> None:
     outcome = run([*options, "--data", WORLD, "--json"])
-    assert outcome.exit_code == 1
+    assert outcome.exit_code == 2
     said = json.loads(outcome.stdout)
     assert said["error"].startswith(f"{named}: ")
     assert "Settings" not in said["error"] + said["remedy"]

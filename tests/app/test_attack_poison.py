@@ -100,5 +100,5 @@ def test_wrong_usage_has_exit_code_two(wrong: tuple[str, ...]) -> None:
 
 def test_a_federation_of_attackers_is_refused_with_a_reason() -> None:
     outcome = run(*SMALL, "--attack", "lie", "--attackers", "10", "--json")
-    assert outcome.exit_code == 1
+    assert outcome.exit_code == 2
     assert "at least one must be honest" in json.loads(outcome.stdout)["error"]

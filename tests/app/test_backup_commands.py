@@ -285,10 +285,11 @@ def test_an_encrypted_backup_needs_its_passphrase(call: Run, state: str, tmp_pat
     short.write_text("horse\n")
     _done(call("backup", state, "--out", str(out), "--passphrase-file", str(right)))
     assert b"clinic" not in out.read_bytes()
-    assert call("backup", "--check", str(out)).code == 1
-    for file, words in ((wrong, "another one, or the file was changed"), (short, "at least 12")):
+    assert call("backup", "--check", str(out)).code == 2
+    told = ((wrong, "another one, or the file was changed", 1), (short, "at least 12", 2))
+    for file, words, code in told:
         outcome = call(*_restoring(out, tmp_path, "--passphrase-file", str(file)))
-        assert (outcome.code, words in outcome.err) == (1, True)
+        assert (outcome.code, words in outcome.err) == (code, True)
     assert not (tmp_path / "new.db").exists()
     _done(call(*_restoring(out, tmp_path, "--passphrase-file", str(right))))
 
@@ -316,7 +317,7 @@ def test_what_is_not_there_is_said_and_not_made(call: Run, state: str, tmp_path:
         (state, "--home", str(tmp_path / "none")),
         (state, "--include", str(tmp_path / "none")),
     ):
-        assert call("backup", *arguments, "--out", out).code == 1
+        assert call("backup", *arguments, "--out", out).code == 2
     assert not list(tmp_path.glob("none*"))
     assert not (tmp_path / "state.backup").exists()
 

@@ -114,7 +114,7 @@ def test_what_cannot_be_done_is_said_with_its_remedy(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     outcome = call(*arguments, "--authority", ca, "--json")
-    assert outcome.code == 1
+    assert outcome.code == 2
     assert set(outcome.json) == {"error", "remedy"}
     assert outcome.err.startswith("error: ")
     assert not (tmp_path / "x").exists()

@@ -75,7 +75,7 @@ def test_people_are_told_what_was_done_and_what_remains(folder: Path) -> None:
 )
 def test_an_unknown_client_is_an_error_with_a_remedy(folder: Path, client: str, words: str) -> None:
     outcome = call(client, "--federation", str(folder), "--json")
-    assert outcome.exit_code == 1
+    assert outcome.exit_code == 2
     error = json.loads(outcome.stdout)
     assert words in f"{error['error']} {error['remedy']}"
 
@@ -84,7 +84,7 @@ def test_forgotten_twice_and_no_federation_are_errors(folder: Path, tmp_path: Pa
     called("client-2", "--federation", str(folder))
     again = call("client-2", "--federation", str(folder), "--json")
     nowhere = call("client-2", "--federation", str(tmp_path / "nowhere"), "--json")
-    assert (again.exit_code, nowhere.exit_code) == (1, 1)
+    assert (again.exit_code, nowhere.exit_code) == (1, 2)
     assert "forgotten already" in json.loads(again.stdout)["error"]
     assert "no federation" in json.loads(nowhere.stdout)["error"]
 
@@ -149,5 +149,5 @@ def test_as_many_steps_as_in_training_are_told_of(folder: Path) -> None:
 def test_a_missing_ledger_is_an_error(folder: Path, tmp_path: Path) -> None:
     missing = str(tmp_path / "none.db")
     outcome = call("client-3", "--federation", str(folder), "--ledger", missing, "--json")
-    assert outcome.exit_code == 1
+    assert outcome.exit_code == 2
     assert not Path(missing).exists()

@@ -227,7 +227,7 @@ def test_a_server_gives_a_pod_up_that_is_gone(call: Run, home: Path):
     shutil.rmtree(home / "own-north")
     told = call("pods", "server-pod", "north", "--remove", "--json").json
     assert (told["removed"], told["tables_left"]) == (0, True)
-    assert call("pods", "server-pod", "north", "--remove").code == 1
+    assert call("pods", "server-pod", "north", "--remove").code == 2
     assert call("pods", "server-pod", "north", str(home / "own-again")).code == 0
     assert holders(home / "own-again", "ann", "ben") == ["ann", "ben"]
 
@@ -296,7 +296,7 @@ def test_a_pod_has_one_use_and_a_server_one_pod(call: Run, home: Path):
         (("pods", "server-pod", "north", str(home / "another")), "pod of its own"),
     ):
         outcome = call(*arguments)
-        assert outcome.code == 1
+        assert outcome.code == 2
         assert word in outcome.err
     assert not (home / "another").exists()
 

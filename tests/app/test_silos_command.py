@@ -107,7 +107,7 @@ def test_a_missing_collection_is_an_error_with_a_remedy(
 ) -> None:
     monkeypatch.setenv("CLOISTER_DATA", str(tmp_path))
     outcome = call("silos", name, "--json")
-    assert outcome.code == 1
+    assert outcome.code == 2
     assert "world:clinic" in outcome.json["remedy"]
 
 
@@ -115,7 +115,7 @@ def test_a_missing_collection_is_an_error_with_a_remedy(
 def test_a_missing_ledger_is_an_error_before_the_work(call: Run, tmp_path: Path) -> None:
     missing = tmp_path / "none.db"
     outcome = call("silos", WORLD, "--ledger", str(missing), "--json")
-    assert outcome.code == 1
+    assert outcome.code == 2
     assert "--new" in outcome.json["remedy"]
     assert not missing.exists()
 

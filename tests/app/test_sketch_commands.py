@@ -107,7 +107,7 @@ def test_a_key_is_made_once_and_only_its_owner_may_read_it(call: Run, tmp_path: 
     assert made.json["key_fingerprint"] == read_key(path).fingerprint
     content = path.read_bytes()
     again = call("sketch", "key", str(path), "--json")
-    assert again.code == 1
+    assert again.code == 2
     assert "already" in again.json["error"]
     assert path.read_bytes() == content
     shown = call("sketch", "key", str(path), "--show")
@@ -247,7 +247,7 @@ def test_many_deletions_call_for_a_rebuild(call: Run, home: Home) -> None:
     assert "build it anew" in said.out
     assert call("sketch", "show", sketch, "--json").json["needs_rebuild"] is True
     missing = call("sketch", "delete", sketch, "note-50", "note-3", "--json")
-    assert missing.code == 1
+    assert missing.code == 2
     assert "note-3" in missing.json["error"]
     assert call("sketch", "show", sketch, "--json").json["documents"] == N_DOCUMENTS - 40
 
@@ -459,7 +459,7 @@ def test_too_small_an_epsilon_is_refused_by_its_name(call: Run, home: Home) -> N
     given = home.release(home.path("n"), "--unrecorded", "--json")
     given[given.index("8")] = "0.0001"
     refused = call(*given)
-    assert refused.code == 1
+    assert refused.code == 2
     assert "epsilon" in refused.json["error"]
     assert "raise epsilon to" in refused.json["remedy"]
 
@@ -549,7 +549,7 @@ def test_damaged_and_foreign_files_are_refused_with_the_reason(call: Run, home: 
     foreign = call("sketch", "show", home.key, "--json")
     assert foreign.code == 1
     assert "not a sketch file" in foreign.json["error"]
-    assert call("sketch", "show", home.path("nowhere"), "--json").code == 1
+    assert call("sketch", "show", home.path("nowhere"), "--json").code == 2
 
 
 def test_a_release_cannot_be_changed(call: Run, home: Home) -> None:
@@ -580,7 +580,7 @@ def test_collections_without_texts_are_refused(
     options = ("--key", home.key, "--out", home.path("a"), "--field", field, "--json")
     for command in (("build",), ("release", "--epsilon", "1", "--unrecorded")):
         refused = call("sketch", *command, collection(home), *options)
-        assert refused.code == 1
+        assert refused.code == 2
         assert said in refused.json["error"]
         assert refused.json["remedy"]
     assert not Path(home.path("a")).exists()
@@ -608,11 +608,11 @@ def test_wrong_usage_has_exit_code_two(call: Run, arguments: tuple[str, ...]) ->
 
 def test_stop_words_and_missing_folders_are_said(call: Run, home: Home) -> None:
     none = call("sketch", "query", home.built(call), "the", "--key", home.key, "--json")
-    assert none.code == 1
+    assert none.code == 2
     assert "stop words" in none.json["error"]
     out = home.path("no/such/folder/a")
     lost = call("sketch", "build", home.collection, "--key", home.key, "--out", out, "--json")
-    assert lost.code == 1
+    assert lost.code == 2
     assert "make the folder" in lost.json["remedy"]
 
 
@@ -621,7 +621,7 @@ def test_too_little_memory_is_told_with_what_is_needed(call: Run, home: Home) ->
     release[release.index("--memory-mb") + 1] = "0.001"
     release[release.index("-k") + 1] = "50"
     refused = call(*release)
-    assert refused.code == 1
+    assert refused.code == 2
     assert "allow at least" in refused.json["remedy"]
 
 

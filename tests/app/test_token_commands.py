@@ -144,7 +144,7 @@ def test_what_is_neither_a_token_nor_a_key_is_told(content: str) -> None:
 
 def test_a_key_file_is_not_overwritten_and_not_shared(home: Home) -> None:
     before = home.key_file.read_bytes()
-    assert call("key", home.key_file, "--json").code == 1
+    assert call("key", home.key_file, "--json").code == 2
     assert home.key_file.read_bytes() == before
     home.key_file.chmod(0o640)
     outcome = call("issue", "ann", *home.who, "--json")

@@ -78,7 +78,7 @@ def test_every_form_can_be_searched_with(call: Run, form: str) -> None:
 @pytest.mark.usefixtures("home")
 def test_without_vectors_the_error_says_how_to_train(call: Run) -> None:
     outcome = searched(call, "ann")
-    assert outcome.code == 1
+    assert outcome.code == 2
     assert "no word vectors" in outcome.json["error"]
     assert "cloister vectors train --as ann" in outcome.json["remedy"]
 
@@ -88,7 +88,7 @@ def test_another_user_does_not_search_with_them(call: Run) -> None:
     trained(call, "ann")
     for user in ("bob", "eve"):
         outcome = searched(call, user)
-        assert outcome.code == 1
+        assert outcome.code == 2
         assert "no word vectors" in outcome.json["error"]
 
 
@@ -115,7 +115,7 @@ def test_what_others_hide_and_change_asks_for_no_training(call: Run, home: Path)
 
 def test_a_file_holds_the_vectors_of_who_owns_no_pod(call: Run, home: Path) -> None:
     refused = call("vectors", "train", "--as", "eve", *TINY, "--json")
-    assert refused.code == 1
+    assert refused.code == 2
     assert "owns no folder pod" in refused.json["error"]
     file = home / "eve.vectors"
     trained(call, "eve", "--out", str(file))

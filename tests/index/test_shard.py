@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -152,10 +153,33 @@ def test_rights_of_a_document_that_is_not_there_are_refused_without_effect(shard
         other.set_rights({DocId("a"): NOBODY})
 
 
-def test_a_second_writer_is_refused_until_the_first_commits(shard: Shard) -> None:
+def test_a_second_writer_waits_for_the_first_and_then_writes(shard: Shard) -> None:
     with opened(folder_of(shard)) as second:
         shard.add([document("d", "cough")])
-        with pytest.raises(Busy, match="somebody else is writing"):
+        waiting = Thread(target=second.set_rights, args=({DocId("a"): NOBODY},))
+        waiting.start()
+        waiting.join(0.1)
+        assert waiting.is_alive()
+        shard.commit()
+        waiting.join(10)
+        assert not waiting.is_alive()
+        assert "a" not in found(shard, ALICE, "cough")
+
+
+def test_a_writer_stays_one_over_several_commits(shard: Shard) -> None:
+    with opened(folder_of(shard), NEVER.model_copy(update={"wait_s": 0.05})) as second:
+        with shard.writing():
+            shard.add([document("d", "cough")])
+            shard.commit()
+            with pytest.raises(Busy):
+                second.set_rights({DocId("a"): NOBODY})
+        second.set_rights({DocId("a"): NOBODY})
+
+
+def test_a_second_writer_is_refused_when_the_first_takes_too_long(shard: Shard) -> None:
+    with opened(folder_of(shard), NEVER.model_copy(update={"wait_s": 0.05})) as second:
+        shard.add([document("d", "cough")])
+        with pytest.raises(Busy, match="another process is changing this index"):
             second.add([document("e", "cough")])
         with pytest.raises(Busy):
             second.set_rights({DocId("a"): NOBODY})

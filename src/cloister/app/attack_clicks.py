@@ -154,7 +154,7 @@ def speaking_of_options(named: Mapping[str, str] | None = None) -> Iterator[None
     Examples
     --------
     >>> with speaking_of_options({"n_shadows": "--shadows"}):
-    ...     raise SettingsError("too few", where="AnySettings.n_shadows", remedy="give more")
+    ...     raise SettingsError("too few", where="n_shadows", remedy="give more")
     Traceback (most recent call last):
     ...
     cloister.core.errors.SettingsError: --shadows: too few; give more

@@ -16,7 +16,8 @@ disk, a backup or a process that still has the old file open keeps of it is beyo
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -42,8 +43,8 @@ class Shard:
     """The index of one server. Threads may share it, with all changes that wait for a commit.
 
     Changes are seen by nobody before `commit`, except for `set_rights`, which commits by itself.
-    From the first change to the commit this object is the writer: others who want to write are
-    refused with `Busy`. Anybody may read at any time.
+    From the first change to the commit this object is the writer: others who want to write wait,
+    and are refused with `Busy` after ``ShardSettings.wait_s``. Anybody may read at any time.
 
     Examples
     --------
@@ -212,6 +213,23 @@ class Shard:
                     draft.set_rights(changes)  # also where only the end of `publish` failed
             return self._last.known.version
 
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Be the writer from the beginning to the end, over several commits.
+
+        What is changed elsewhere in between is then not left without its half in the index because
+        another writer was in the way.
+        """
+        with self._writing:
+            self._files.hold(self._settings.wait_s)
+        try:
+            yield
+        finally:
+            with self._writing:
+                self._files.release()
+                if self._draft is None:
+                    self._files.unlock()
+
     def set_etags(self, changes: Mapping[DocId, str]) -> None:
         """Change the ETags of documents whose text stayed as it was."""
         with self._writing:
@@ -269,7 +287,7 @@ class Shard:
     def _begun(self) -> ShardDraft:
         """Become the writer, if that is not so yet."""
         if self._draft is None:
-            self._files.lock()
+            self._files.lock(self._settings.wait_s)
             try:
                 last = self._last.refreshed()
                 self._files.sweep(last)

@@ -43,7 +43,7 @@ from cloister.index.rights_json import rights_from_json, rights_to_json
 from cloister.index.shard_commit import SegmentState, ShardCommit, StoredSegment
 from cloister.index.string_table import StringTable
 from cloister.store.array_file import StoredArrays, from_bytes, open_arrays, write_arrays
-from cloister.store.contention import Busy
+from cloister.store.contention import WAIT_S, lock_patiently
 from cloister.store.incoming import sync_folder
 
 __all__ = ["FileIdentity", "ShardFiles"]
@@ -82,6 +82,7 @@ class ShardFiles:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._lock: IO[bytes] | None = None
+        self._n_holds = 0  # of those who stay the writer over several commits
         self._seen: mmap.mmap | None = None  # mapped, so that its inode is not given away
 
     def exists(self) -> bool:
@@ -109,31 +110,37 @@ class ShardFiles:
         """Whether this object is the writer."""
         return self._lock is not None
 
-    def lock(self) -> None:
-        """Become the writer; raise `Busy` where another one is at work."""
+    def lock(self, timeout_s: float = WAIT_S) -> None:
+        """Become the writer, after whoever is at work; raise `Busy` where that takes too long."""
         if self._lock is not None:
             return
         with writing(self.folder / LOCK):
             file = (self.folder / LOCK).open("ab")
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            lock_patiently(file, what="this index", where=str(self.folder), timeout_s=timeout_s)
+        except BaseException:
             file.close()
-            raise Busy(
-                "somebody else is writing to this index",
-                where=str(self.folder),
-                remedy="wait until they commit, then repeat the change",
-            ) from None
+            raise
         self._lock = file
 
+    def hold(self, timeout_s: float = WAIT_S) -> None:
+        """Become the writer, and stay it until `release`, whatever is committed meanwhile."""
+        self.lock(timeout_s)
+        self._n_holds += 1
+
+    def release(self) -> None:
+        """Undo one `hold`; `unlock` then lets another one write."""
+        self._n_holds -= 1
+
     def unlock(self) -> None:
-        """Let another one write."""
-        if self._lock is not None:
+        """Let another one write, unless somebody holds the lock."""
+        if self._lock is not None and not self._n_holds:
             self._lock.close()
             self._lock = None
 
     def close(self) -> None:
         """Let go of all files."""
+        self._n_holds = 0
         self.unlock()
         self._seen = None
 

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from cloister.core.settings import Settings
 from cloister.index.merge_policy import MergePolicy
+from cloister.store.contention import WAIT_S
 
 __all__ = ["ShardSettings"]
 
@@ -23,9 +24,12 @@ class ShardSettings(Settings):
         How many readers' views are kept.
     view_bytes
         How much memory each view may take for lists of postings.
+    wait_s
+        How long a writer waits for another one.
     """
 
     merging: MergePolicy = MergePolicy()
     buffer_chars: int = Field(default=128_000_000, ge=1)
     max_views: int = Field(default=8, ge=1)
     view_bytes: int = Field(default=32_000_000, ge=0)
+    wait_s: float = Field(default=WAIT_S, ge=0)

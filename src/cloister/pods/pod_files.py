@@ -8,7 +8,6 @@ is a file like any other: who can make one in the folder can share what it links
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import secrets
 import stat
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from cloister.core.errors import NotFound, SettingsError, StoreError
+from cloister.store.contention import lock_patiently
 
 __all__ = ["FoundFile", "PodFiles", "PodFolder", "checked_name"]
 
@@ -147,7 +147,7 @@ class PodFiles:
             with _explained(LOCK):
                 lock = os.open(LOCK, flags, 0o600, dir_fd=folder)
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+                lock_patiently(lock, what="this pod", where=str(self.root))
                 yield
             finally:
                 os.close(lock)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import time
 from collections.abc import Callable
 from random import SystemRandom
-from typing import Final, TypeVar
+from typing import IO, Any, Final, TypeVar
 
 from cloister.core.errors import StoreError
 
-__all__ = ["Busy", "patiently"]
+__all__ = ["WAIT_S", "Busy", "lock_patiently", "patiently"]
 
 T = TypeVar("T")
 
+WAIT_S: Final = 30.0  # how long a writer waits for another; each holds its lock for a change alone
 N_ATTEMPTS: Final = 20  # of several transactions in conflict at least one passes each time
 FIRST_WAIT_S: Final = 0.005
 LONGEST_WAIT_S: Final = 0.5
@@ -21,6 +23,33 @@ _CHANCE: Final = SystemRandom()  # waits must differ between processes, so no se
 
 class Busy(StoreError):
     """Another transaction was in the way; nothing was changed, the same work may pass later."""
+
+
+def lock_patiently(
+    file: IO[Any] | int, *, what: str, where: str, timeout_s: float = WAIT_S, shared: bool = False
+) -> None:
+    """Lock an open file, waiting for whoever has it; the system unlocks it when a process ends.
+
+    Raises
+    ------
+    Busy
+        Somebody else still had it after ``timeout_s``.
+    """
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    until, wait_s = time.monotonic() + timeout_s, FIRST_WAIT_S
+    while True:
+        try:
+            return fcntl.flock(file, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise Busy(
+                    f"another process is changing {what}, and did not end within {timeout_s:g} s;"
+                    " nothing was changed",
+                    where=where,
+                    remedy="try again when it has ended",
+                ) from None
+        time.sleep(_CHANCE.uniform(0, wait_s))
+        wait_s = min(2 * wait_s, LONGEST_WAIT_S / 5)
 
 
 def patiently(work: Callable[[], T], *, n_attempts: int = N_ATTEMPTS) -> T:
