@@ -162,7 +162,7 @@ def speaking_of_options(named: Mapping[str, str] | None = None) -> Iterator[None
     try:
         yield
     except SettingsError as error:
-        _, _, field = error.where.partition(".")
+        field = error.where if error.where.isidentifier() else ""
         option = (named or {}).get(field, f"--{field.replace('_', '-')}") if field else ""
         raise SettingsError(error.what, where=option, remedy=error.remedy) from None
 

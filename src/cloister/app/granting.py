@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from cloister.core.errors import AccessDenied, CloisterError
+from cloister.core.errors import AccessDenied, CloisterError, NotFound
 from cloister.core.ids import AgentId, DocId, GroupId, PodId, ServerId, checked_id
 from cloister.core.rights import NOBODY, Rights
 from cloister.pods.document_reading import rights_now, update_document
@@ -38,7 +38,7 @@ def change_rights(
     """
     for name in (*agents, *groups):
         checked_id(name)
-    found = [(DocId(name), registry.owner_of(DocId(name))) for name in documents]
+    found = [(DocId(name), _pod_of(registry, name)) for name in documents]
     tables = _ConcernedTables(registry, everybody=public)
     for doc_id, pod in found:
         before = _named(_held(registry, doc_id, pod))
@@ -47,12 +47,25 @@ def change_rights(
             tables.forget(pod, losing)
         tables.concern(pod, [*losing, *before])
     told = []
-    for doc_id, pod in found:
-        rights = _changed(registry, doc_id, pod, agents, groups, public=public, give=give)
-        tables.concern(pod, _named(rights))
-        told.append(_told(doc_id, pod, rights))
+    with registry.changing_rights(found):
+        for doc_id, pod in found:
+            rights = _changed(registry, doc_id, pod, agents, groups, public=public, give=give)
+            tables.concern(pod, _named(rights))
+            told.append(_told(doc_id, pod, rights))
     tables.refresh()
     return {"documents": told, "tables_failed": sorted(tables.failed)}
+
+
+def _pod_of(registry: PodRegistry, name: str) -> RegisteredPod:
+    """Return a document's pod; who runs this may see all ids, so a wrong one is called wrong."""
+    try:
+        return registry.owner_of(DocId(name))
+    except AccessDenied:
+        raise NotFound(
+            "no such document in the index here",
+            where=name,
+            remedy="copy an id from `cloister search`, or run `cloister pods sync` first",
+        ) from None
 
 
 def _changed(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from cloister.core.errors import NotFound, SettingsError
 from cloister.core.ids import AgentId, PodId, ServerId
+from cloister.pods.folder_access import ACL_ENDING
 from cloister.pods.folder_pod import DESCRIPTION, FolderPod
+from cloister.pods.pod_files import LOCK as POD_LOCK
 from cloister.pods.registry import PodRegistry, RegisteredPod
 from cloister.pods.solid_credentials_file import read_credentials
 
-__all__ = ["add_server_pod", "registered_pod"]
+__all__ = ["add_server_pod", "made_pod", "registered_pod"]
 
 
 def registered_pod(
@@ -24,10 +28,7 @@ def registered_pod(
     index_in_pod: bool = False,
     keep_text: bool = False,
 ) -> RegisteredPod:
-    """Return a pod as it is to be registered; a folder that is none becomes one.
-
-    Where it cannot be registered, the folder stays as it is.
-    """
+    """Return a pod as it is to be registered; nothing is changed yet."""
     if not _is_solid(address) and not (address.strip() and Path(address).is_dir()):
         there = bool(address.strip()) and Path(address).exists()
         raise NotFound(
@@ -40,8 +41,23 @@ def registered_pod(
     found = _found(address, pod, owner, server, credentials)
     found = found.model_copy(update={"index_in_pod": index_in_pod, "keep_text": keep_text})
     registry.require_new(found)
-    _make(found)
     return found
+
+
+@contextmanager
+def made_pod(pod: RegisteredPod) -> Iterator[None]:
+    """Make a folder a pod, unless it is one; where the body fails, it is again as it was."""
+    folder = Path(pod.address)
+    before = {name: (folder / name).exists() for name in (DESCRIPTION, ACL_ENDING, POD_LOCK)}
+    _make(pod)
+    try:
+        yield
+    except BaseException:
+        if pod.kind == "folder":
+            for name, was_there in before.items():
+                if not was_there:
+                    (folder / name).unlink(missing_ok=True)
+        raise
 
 
 def add_server_pod(

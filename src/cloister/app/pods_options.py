@@ -39,6 +39,7 @@ def open_home(home: Path | None, *, needs: Literal["pods", "home"] = "pods") -> 
     if home.exists() and not home.is_dir():
         raise NotFound("this is a file, not a folder", where=str(home), remedy="name a folder")
     registry = PodRegistry(home)
+    registry.finish_what_died()
     if needs == "pods" and not (registry.pods or registry.server_pods):
         raise NotFound(
             "no pod was added here yet",

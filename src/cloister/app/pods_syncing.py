@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from cloister.app.pods_adding import made_pod
 from cloister.core.errors import CloisterError
 from cloister.core.ids import PodId, ServerId
 from cloister.pods.pod_index import remove_index_resources
@@ -17,6 +18,13 @@ __all__ = ["added", "refreshed_tables", "removed", "synced"]
 
 def synced(registry: PodRegistry, pods: Sequence[RegisteredPod]) -> dict[str, Any]:
     """Sync pods at once; one that fails or is slow does not keep the others from it."""
+    done = _synced(registry, pods)
+    kept = registry.server_pods.keys() - set(registry.server_ids())  # whose last pod was removed
+    servers = sorted({ServerId(pod.server_id) for pod in pods} | kept)
+    return done | refreshed_tables(registry, servers)
+
+
+def _synced(registry: PodRegistry, pods: Sequence[RegisteredPod]) -> dict[str, Any]:
     done, failed = [], []
     for pod, counts, error in PodSyncing(registry).sync(pods):
         if counts is not None:
@@ -26,20 +34,14 @@ def synced(registry: PodRegistry, pods: Sequence[RegisteredPod]) -> dict[str, An
             failed.append({"pod": pod.pod_id, "error": error.message, "remedy": error.remedy})
     if failed and not done:
         raise CloisterError(failed[0]["error"], where=failed[0]["pod"], remedy=failed[0]["remedy"])
-    kept = registry.server_pods.keys() - set(registry.server_ids())  # whose last pod was removed
-    servers = sorted({ServerId(pod.server_id) for pod in pods} | kept)
-    return {"synced": done, "failed": failed} | refreshed_tables(registry, servers)
+    return {"synced": done, "failed": failed}
 
 
 def added(registry: PodRegistry, pod: RegisteredPod) -> dict[str, Any]:
     """Add a pod and index it; one of which nothing could be indexed is not added."""
-    registry.add(pod)
-    try:
-        return synced(registry, [pod])
-    except CloisterError:
-        if not registry.shard(ServerId(pod.server_id)).etags(PodId(pod.pod_id)):
-            registry.remove(PodId(pod.pod_id))
-        raise
+    with registry.adding(pod), made_pod(pod):
+        done = _synced(registry, [pod])
+    return done | refreshed_tables(registry, [ServerId(pod.server_id)])
 
 
 def removed(registry: PodRegistry, pod_id: str) -> dict[str, Any]:

@@ -53,10 +53,10 @@ class FolderAccess:
     def own_list(self, address: str) -> AccessControlList | None:
         """Return an address's own list; one that is there and cannot be read gives nothing."""
         name = unquote(address.removeprefix(BASE)) + ACL_ENDING
-        there, content = self._files.find(name, max_bytes=MAX_TURTLE_BYTES)
-        if content is not None:
-            return _parsed_acl(content, address + ACL_ENDING)
-        return AccessControlList() if there else None
+        found = self._files.find(name, max_bytes=MAX_TURTLE_BYTES)
+        if found.content is not None:
+            return _parsed_acl(found.content, address + ACL_ENDING)
+        return AccessControlList() if found.there else None
 
     def own_rules(self, name: str) -> AccessRules | None:
         """Return the rules of a file's own list; None where it has none."""
@@ -79,11 +79,11 @@ class FolderAccess:
 
     def groups(self) -> GroupMembers | None:
         """Return the members of groups; None where the file is there and cannot be read."""
-        there, content = self._files.find(GROUPS, max_bytes=MAX_TURTLE_BYTES)
-        if content is None:
-            return None if there else {}
+        found = self._files.find(GROUPS, max_bytes=MAX_TURTLE_BYTES)
+        if found.content is None:
+            return None if found.there else {}
         try:
-            return read_groups(content, BASE + GROUPS)
+            return read_groups(found.content, BASE + GROUPS)
         except DataError:
             return None
 

@@ -44,7 +44,7 @@ __all__ = ["FolderPod"]
 DESCRIPTION: Final = ".pod.json"
 MAX_DESCRIPTION_BYTES: Final = 10_000
 NO_READER: Final = "no text of a kind that is read"
-NO_CONTENT: Final = f"larger than {MAX_DOCUMENT_BYTES:,} bytes, or changed meanwhile"
+GONE: Final = "deleted meanwhile"
 LONG_NAME: Final = f"its name has more than {MAX_ID_LENGTH:,} characters"
 
 
@@ -124,22 +124,26 @@ class FolderPod(RuledPod):
         left_out = [] if left_out is None else left_out
         lists = lru_cache(maxsize=None)(self._access.own_list)  # each is read once for one listing
         groups = self._access.groups()
-        for folder in self._files.walk():
+
+        def unreadable(folder: str, why: str) -> None:
+            left_out.append(LeftOut(self._names.doc_id(folder), why))
+
+        for folder in self._files.walk(unreadable):
             for name in folder.files():
                 path = folder.prefix + name
                 if not media_type_of(name):
                     if not name.endswith((ACL_ENDING, DATA_ENDING)):
                         left_out.append(LeftOut(self._names.doc_id(path), NO_READER))
                     continue
-                content = folder.read(name, max_bytes=MAX_DOCUMENT_BYTES)
+                there = folder.find(name, max_bytes=MAX_DOCUMENT_BYTES)
                 own = name + ACL_ENDING in folder.names
                 found = self._resource(
-                    path, content, lists if own else _except(lists, path), groups
+                    path, there.content, lists if own else _except(lists, path), groups
                 )
                 if found is not None:
                     yield found
                 else:
-                    reason = NO_CONTENT if content is None else LONG_NAME
+                    reason = LONG_NAME if there.content is not None else there.why or GONE
                     left_out.append(LeftOut(self._names.doc_id(path), reason))
 
     def resource(self, doc_id: DocId) -> Resource | None:

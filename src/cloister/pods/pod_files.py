@@ -11,13 +11,14 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from cloister.core.errors import NotFound, SettingsError, StoreError
+from cloister.core.file_errors import refused_remedy
 from cloister.store.contention import lock_patiently
 
 __all__ = ["FoundFile", "PodFiles", "PodFolder", "checked_name"]
@@ -52,6 +53,7 @@ class FoundFile(NamedTuple):
 
     there: bool
     content: bytes | None = None
+    why: str = ""  # there are no bytes, though it is there
 
 
 class PodFolder(NamedTuple):
@@ -75,9 +77,9 @@ class PodFolder(NamedTuple):
             if not name.startswith(".") and _is_plain(self.descriptor, name):
                 yield name
 
-    def read(self, name: str, *, max_bytes: int) -> bytes | None:
-        """Return the bytes of one of its files, as `PodFiles.read`."""
-        return _content(self.descriptor, name, max_bytes).content
+    def find(self, name: str, *, max_bytes: int) -> FoundFile:
+        """Return the bytes of one of its files, as `PodFiles.find`."""
+        return _content(self.descriptor, name, max_bytes)
 
 
 class PodFiles:
@@ -100,18 +102,34 @@ class PodFiles:
         return self.find(name, max_bytes=max_bytes).content
 
     def find(self, name: str, *, max_bytes: int) -> FoundFile:
-        """Return a file's bytes, as `read`, and whether there is anything of that name."""
+        """Return a file's bytes, as `read`, and whether there is anything of that name.
+
+        A file that the system does not let us read is there, without bytes and with the reason.
+        """
         *folders, last = checked_name(name)
         with self._folder(folders) as folder:
             return FoundFile(False) if folder is None else _content(folder, last, max_bytes)
 
-    def walk(self) -> Iterator[PodFolder]:
-        """Go through all folders, each while it is open; hidden ones are left out."""
-        for path, folders, files, folder in os.fwalk(self.root, follow_symlinks=False):
-            names = frozenset((*folders, *files))
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
-            inside = Path(path).relative_to(self.root).as_posix()
-            yield PodFolder("" if inside == "." else f"{inside}/", names, folder)
+    def walk(self, unreadable: Callable[[str, str], None] | None = None) -> Iterator[PodFolder]:
+        """Go through all folders, each while it is open; hidden ones are left out.
+
+        Parameters
+        ----------
+        unreadable
+            Told the names of folders that the system does not let us open, and why.
+        """
+
+        def tell(error: OSError) -> None:
+            if unreadable is not None:
+                unreadable(str(error.filename), _why(error))
+
+        with _explained(str(self.root)):
+            walked = os.fwalk(self.root, follow_symlinks=False, onerror=tell)
+            for path, folders, files, folder in walked:
+                names = frozenset((*folders, *files))
+                folders[:] = sorted(name for name in folders if not name.startswith("."))
+                inside = Path(path).relative_to(self.root).as_posix()
+                yield PodFolder("" if inside == "." else f"{inside}/", names, folder)
 
     def write(self, name: str, content: bytes) -> None:
         """Put a file in place whole; on return it is on the disk."""
@@ -200,14 +218,23 @@ def _content(folder: int, name: str, max_bytes: int) -> FoundFile:
         if error.errno in _NO_SUCH:
             return FoundFile(False)
         if error.errno in _ABSENT:
-            return FoundFile(True)
-        raise _store_error(error, name) from None
+            return FoundFile(True, why="no plain file")
+        return FoundFile(True, why=_why(error))
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
-        return FoundFile(True)
-    with os.fdopen(file, "rb", buffering=0) as stream, _explained(name):
-        content = _all_of(stream, max_bytes + 1)
-    return FoundFile(True, content if len(content) <= max_bytes else None)
+        return FoundFile(True, why="no plain file")
+    try:
+        with os.fdopen(file, "rb", buffering=0) as stream:
+            content = _all_of(stream, max_bytes + 1)
+    except OSError as error:
+        return FoundFile(True, why=_why(error))
+    if len(content) > max_bytes:
+        return FoundFile(True, why=f"larger than {max_bytes:,} bytes")
+    return FoundFile(True, content)
+
+
+def _why(error: OSError) -> str:
+    return f"cannot be read: {error.strerror or error}"
 
 
 def _all_of(stream: FileIO, n_bytes: int) -> bytes:
@@ -254,4 +281,8 @@ def _explained(name: str) -> Iterator[None]:
 
 
 def _store_error(error: OSError, name: str) -> StoreError:
-    return StoreError(f"the file system refused: {error.strerror or error}", where=name)
+    return StoreError(
+        f"the file system refused: {error.strerror or error}",
+        where=name,
+        remedy=refused_remedy(error),
+    )

@@ -9,20 +9,23 @@ are not kept here: of a Solid pod the name of a file is kept that holds its clie
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
+import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import ValidationError
 
 from cloister.core.deadline import within
 from cloister.core.errors import (
     AccessDenied,
+    CloisterError,
     Damaged,
     DataError,
     NotFound,
@@ -37,6 +40,7 @@ from cloister.index.reader_view import ReaderView
 from cloister.index.shard import Shard
 from cloister.pods.courtesy import Courtesy
 from cloister.pods.datastore import Datastore, refused
+from cloister.pods.document_reading import rights_now
 from cloister.pods.folder_pod import DESCRIPTION, FolderPod
 from cloister.pods.pod_gate import PodGate
 from cloister.pods.pod_reading import CONFIRM_S, GuardedReading, PodFinding, ReadablePod
@@ -50,13 +54,16 @@ from cloister.pods.text_store import TEXTS, PodTexts, TextStore
 from cloister.search.node import SearchNode
 from cloister.search.shard_node import ShardNode
 from cloister.search.word_vector_table import WordVectors
-from cloister.store.incoming import lock_held, replace_file
+from cloister.store.contention import WAIT_S
+from cloister.store.incoming import incoming_file, lock_held, replace_file, sync_folder
 
 __all__ = ["PodRegistry", "RegisteredPod"]
 
 PODS: Final = "pods.json"
 LOCK: Final = ".lock"
 MOST_SYNC_S: Final = 600.0  # of one pod; the next sync goes on
+_KINDS: Final = ("pods", "server_pods", "adding")
+UNFINISHED: Final = "unfinished"  # a file for each change under way, locked while its process lives
 
 
 class RegisteredPod(Settings):
@@ -160,13 +167,105 @@ class PodRegistry:
         """Add a pod; its name and its place must be new."""
         with self._changing():
             self.require_new(pod)
-            self._write([*self.pods.values(), pod], list(self.server_pods.values()))
+            self._write([*self.pods.values(), pod])
+
+    @contextmanager
+    def adding(self, pod: RegisteredPod) -> Iterator[None]:
+        """List a pod once the body has indexed it; where that fails nothing stays of it.
+
+        A pod whose process died in between is taken away by `finish_what_died`.
+        """
+        with self._unfinished({"adding": pod.model_dump()}):
+            with self._changing():
+                self.require_new(pod)
+                self._write([*self.pods.values()], adding=[*self._read("adding"), pod])
+            try:
+                yield
+                with self._changing():
+                    self._write([*self.pods.values(), pod], adding=self._still_adding(pod))
+            except BaseException:
+                self._take_away(pod)
+                raise
 
     def require_new(self, pod: RegisteredPod) -> None:
         """Raise where a pod cannot be added: its name, its place or its server is wrong."""
         require_names(pod)
-        require_other_names(pod, self.pods.values())
-        require_apart(pod, [*self.pods.values(), *self.server_pods.values()], home=self.home)
+        pods = [*self.pods.values(), *self._read("adding")]
+        require_other_names(pod, pods)
+        require_apart(pod, [*pods, *self.server_pods.values()], home=self.home)
+
+    @contextmanager
+    def changing_rights(self, documents: Sequence[tuple[DocId, RegisteredPod]]) -> Iterator[None]:
+        """Let the rights of documents be changed, in their pods and in the index or in neither.
+
+        The index of a folder's server is ours from the beginning: nobody gets in the way once the
+        pod is changed. If this process dies in between, `finish_what_died` brings the index up.
+        """
+        named = [[doc_id, pod.pod_id] for doc_id, pod in documents]
+        servers = sorted({ServerId(pod.server_id) for _, pod in documents if pod.kind == "folder"})
+        with ExitStack() as held:
+            for server_id in servers:
+                held.enter_context(self.shard(server_id).writing())
+            held.enter_context(self._unfinished({"rights": named}))
+            yield
+
+    def finish_what_died(self) -> None:
+        """Bring to an end what processes left half done that died: adding pods, changing rights.
+
+        Where a pod does not answer, that waits for the next time.
+        """
+        folder = self.home / UNFINISHED
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+            with suppress(FileNotFoundError, BlockingIOError), path.open("rb") as stream:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                try:
+                    self._finish(json.loads(stream.read()))
+                except (ValueError, KeyError, SettingsError):
+                    pass  # killed while it wrote the note: nothing was changed yet
+                except CloisterError:
+                    continue
+                path.unlink()
+
+    def _finish(self, change: dict[str, Any]) -> None:
+        if "adding" in change:
+            pod = RegisteredPod(**change["adding"])
+            if PodId(pod.pod_id) not in self.pods:
+                self._take_away(pod)
+        for doc_id, pod_id in change.get("rights", ()):
+            found = self.pods.get(PodId(pod_id))
+            if found is not None:
+                shard = self.shard(ServerId(found.server_id))
+                etag = shard.etags(PodId(pod_id)).get(DocId(doc_id))
+                if etag is not None:
+                    now = rights_now(self.datastore(found), DocId(doc_id), etag)
+                    shard.set_rights({DocId(doc_id): now})
+
+    @contextmanager
+    def _unfinished(self, change: dict[str, Any]) -> Iterator[None]:
+        """Note a change under way; the note is gone at its end, and stays where we die."""
+        folder = self.home / UNFINISHED
+        with writing(folder):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with incoming_file(folder) as note:
+                note.stream.write(json.dumps(change).encode())
+                note.stream.flush()
+                os.fsync(note.stream.fileno())
+                sync_folder(folder)
+                yield
+
+    def _still_adding(self, pod: RegisteredPod) -> list[RegisteredPod]:
+        return [one for one in self._read("adding") if one.pod_id != pod.pod_id]
+
+    def _take_away(self, pod: RegisteredPod) -> int:
+        """Take all of a pod that is not listed out of the index; return how many documents."""
+        shard = self.shard(ServerId(pod.server_id))
+        n = shard.delete(list(shard.etags(PodId(pod.pod_id))))
+        shard.commit()
+        self._texts.retain(PodId(pod.pod_id), {})
+        self.sync_times.flush(forget=[PodId(pod.pod_id)])
+        with self._changing():
+            self._write([*self.pods.values()], adding=self._still_adding(pod))
+        return n
 
     def set_server_pod(self, pod: RegisteredPod) -> None:
         """Give a server its own pod; it has none yet."""
@@ -195,15 +294,10 @@ class PodRegistry:
     def remove(self, pod_id: PodId) -> int:
         """Forget a pod: take its documents out of the index; the pod itself stays as it is."""
         pod = self.pod(pod_id)
-        shard = self.shard(ServerId(pod.server_id))
-        n = shard.delete(list(shard.etags(pod_id)))
-        shard.commit()
-        self._texts.retain(pod_id, {})
-        self.sync_times.flush(forget=[pod_id])
-        with self._changing():
-            others = [one for one in self.pods.values() if one.pod_id != pod_id]
-            self._write(others, list(self.server_pods.values()))
-        return n
+        with self._unfinished({"adding": pod.model_dump()}):  # what is left is taken away as well
+            with self._changing():
+                self._write([one for one in self.pods.values() if one.pod_id != pod_id])
+            return self._take_away(pod)
 
     def pod(self, pod_id: str) -> RegisteredPod:
         """Return a pod; raise `NotFound` where there is none."""
@@ -410,7 +504,7 @@ class PodRegistry:
         try:
             listed = {
                 name: [RegisteredPod(**fields) for fields in pods]
-                for name, pods in {"pods": [], "server_pods": [], **json.loads(content)}.items()
+                for name, pods in (dict.fromkeys(_KINDS, ()) | json.loads(content)).items()
             }
             self._listed = (state, listed)  # replaced as a whole: threads may share it
             return listed[kind]
@@ -419,8 +513,17 @@ class PodRegistry:
                 "the list of pods cannot be read", where=str(file), remedy="restore it from a copy"
             ) from None
 
-    def _write(self, pods: list[RegisteredPod], server_pods: list[RegisteredPod]) -> None:
-        kinds = {"pods": pods, "server_pods": server_pods}
+    def _write(
+        self,
+        pods: list[RegisteredPod],
+        server_pods: list[RegisteredPod] | None = None,
+        adding: list[RegisteredPod] | None = None,
+    ) -> None:
+        kinds = {
+            "pods": pods,
+            "server_pods": list(self._read("server_pods")) if server_pods is None else server_pods,
+            "adding": list(self._read("adding")) if adding is None else adding,
+        }
         listed = {kind: [pod.model_dump() for pod in found] for kind, found in kinds.items()}
         with writing(self.home):
             replace_file(self.home / PODS, (json.dumps(listed, indent=1) + "\n").encode())
@@ -432,7 +535,7 @@ class PodRegistry:
         with writing(self.home):
             self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock.touch(mode=0o600)
-        with lock_held(lock, exclusive=True):
+        with lock_held(lock, exclusive=True, timeout_s=WAIT_S):
             yield
 
 
