@@ -11,7 +11,7 @@ import pytest
 
 from app.outcome import Run
 from cloister.app.granting import change_rights
-from cloister.app.pods_adding import add_server_pod, registered_pod
+from cloister.app.pods_adding import add_server_pod, made_pod, registered_pod
 from cloister.app.pods_syncing import synced
 from cloister.core.errors import StoreError
 from cloister.core.ids import AgentId, PodId, ServerId
@@ -57,7 +57,8 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
                 credentials=None,
                 index_in_pod=True,
             )
-            registry.add(found)
+            with made_pod(found):
+                registry.add(found)
             own = str(folder / f"own-{server}")
             add_server_pod(registry, server, own, owner=None, credentials=None)
         synced(registry, list(registry.pods.values()))
@@ -268,9 +269,9 @@ def test_a_damaged_table_costs_its_server_and_a_pod_that_fails_keeps_no_right_al
         ((*TABLES, "--group", "g"), 2, "--group"),
         (("search", "--as", "ann", "x", "--credentials", "f"), 2, "--from-pods"),
         (("pods", "server-pod", "north"), 2, "--remove"),
-        (("pods", "server-pod", "a/b", "elsewhere"), 1, "folder"),
-        (("pods", "server-pod", "a", "https://pods.example/a/"), 1, "--credentials"),
-        (("pods", "server-pod", "nowhere", "elsewhere"), 1, "no pod is on this server"),
+        (("pods", "server-pod", "a/b", "elsewhere"), 2, "no pod was added"),
+        (("pods", "server-pod", "a", "https://pods.example/a/"), 2, "no pod was added"),
+        (("pods", "server-pod", "nowhere", "elsewhere"), 2, "no pod was added"),
     ],
 )
 def test_wrong_usage_is_told_and_leaves_nothing(

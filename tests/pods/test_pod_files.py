@@ -96,7 +96,7 @@ def test_a_pipe_or_a_folder_is_no_file_and_nobody_waits(files: PodFiles) -> None
 def test_a_file_that_is_too_long_is_not_there(files: PodFiles) -> None:
     files.write("a.txt", b"x" * 101)
     assert read(files, "a.txt") is None
-    assert files.find("a.txt", max_bytes=100) == (True, None)
+    assert files.find("a.txt", max_bytes=100) == (True, None, "larger than 100 bytes")
 
 
 def test_hidden_files_and_names_that_are_not_utf8_are_not_listed(files: PodFiles) -> None:

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from cloister.core.errors import CloisterError, Damaged, DataError, NotFound, StoreError
+from cloister.core.errors import CloisterError, Damaged, DataError, NotFound
 from cloister.core.kernel import kernel
 from cloister.store.array_file import (
     ALLOWED_TYPES,
@@ -338,7 +338,7 @@ def test_only_the_owner_may_read_a_file(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no such folder"):
         write_arrays(tmp_path / "none" / "a", "example", {}, {})
-    with pytest.raises(StoreError, match="cannot be written"):
+    with pytest.raises(NotFound, match="a folder, not a file"):
         write_arrays(tmp_path, "example", {}, {})
 
 
