@@ -19,7 +19,7 @@ from cloister.cloud.private_ranker_file import load_private_ranker
 from cloister.cloud.query_trace import server_view
 from cloister.cloud.ranking_keys import RankingKeys, find_keys
 from cloister.cloud.sealed_boxes import SECRET_BYTES
-from cloister.core.errors import CloisterError, DataError, NotFound, StoreError
+from cloister.core.errors import CloisterError, DataError, NotFound, SettingsError, StoreError
 from cloister.core.records import Document
 from cloister.index.analysis import TextAnalysis
 from cloister.rank.document_priors import document_priors
@@ -142,7 +142,7 @@ def refuse_existing(path: Path, *, force: bool, ours: Callable[[Path], object]) 
     if not path.exists():
         return
     if not force or path.is_dir():
-        raise StoreError(
+        raise SettingsError(
             "a folder has this name" if path.is_dir() else "the file is there already",
             where=str(path),
             remedy="choose another name" + ("" if path.is_dir() else ", or add --force"),

@@ -83,6 +83,8 @@ Vectors = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
+        exists=True,
+        dir_okay=False,
         help="Word vectors, as word2vec or GloVe write them.",
         show_default="trained on the collection by gensim",
     ),

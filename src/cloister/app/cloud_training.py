@@ -21,7 +21,7 @@ from cloister.cloud.private_ranker_file import save_private_ranker
 from cloister.cloud.private_ranker_training import CandidateLists, fit_private_ranker
 from cloister.cloud.ranking_keys import find_keys
 from cloister.cloud.served_features import ServedFeatures, served_scores
-from cloister.core.errors import DataError, MissingDependency, NotFound, StoreError
+from cloister.core.errors import DataError, MissingDependency, NotFound, SettingsError
 from cloister.core.settings import Settings
 from cloister.lab.neural.candidates import QueryCandidates, find_candidates
 from cloister.lab.neural.collection import RankingCollection, ranking_collection
@@ -166,7 +166,7 @@ def _trained(
 def _refuse_early(out: Path, choices: TrainingChoices, vectors: Path | None) -> None:
     """Refuse, before the work, a place that is taken and packages that are missing."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise StoreError(
+        raise SettingsError(
             "there is something of this name already",
             where=str(out),
             remedy="choose another name, or remove it",

@@ -254,7 +254,8 @@ def search(
         list[str] | None, typer.Option(help="A group of the user's, NODE:GROUP; may be repeated.")
     ] = None,
     click: Annotated[
-        list[int] | None, typer.Option(help="Click the result at this rank; may be repeated.")
+        list[int] | None,
+        typer.Option(min=1, help="Click the result at this rank; may be repeated."),
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Take scores apart.")] = False,
     as_json: JsonFlag = False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -65,6 +66,12 @@ def _epsilon(text: str) -> float:
     if not 0 <= value < math.inf:
         raise typer.BadParameter(f"{text!r} is neither a number of at least 0 nor the word none")
     return value
+
+
+def _hash(text: str | None) -> str | None:
+    if text is not None and not re.fullmatch(r"[0-9a-f]{64}", text):
+        raise typer.BadParameter("a head has 64 hexadecimal digits, as `cloister ledger show` says")
+    return text
 
 
 def _name(text: str | None) -> str | None:
@@ -174,7 +181,11 @@ def check(
     ledger: LedgerAddress,
     head: Annotated[
         str | None,
-        typer.Option(metavar="HASH", help="A head shown earlier, which must still be there."),
+        typer.Option(
+            metavar="HASH",
+            help="A head shown earlier, which must still be there.",
+            callback=_hash,
+        ),
     ] = None,
     as_json: JsonFlag = False,
 ) -> dict[str, Any]:

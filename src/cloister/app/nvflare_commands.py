@@ -66,6 +66,8 @@ def provision(
         Path | None,
         typer.Option(
             metavar="FOLDER",
+            exists=True,
+            file_okay=False,
             help="All on one machine: link coordinator.toml and SITE.toml of this folder.",
         ),
     ] = None,

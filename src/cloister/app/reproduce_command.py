@@ -92,6 +92,7 @@ def reproduce(
             help="Where collections lie. [default: $CLOISTER_DATA, or shared/data beside the "
             "checkout]",
             metavar="FOLDER",
+            exists=True,
             file_okay=False,
         ),
     ] = None,

@@ -50,6 +50,7 @@ from cloister.app.sketch_output import (
     show_released,
     show_sketch,
 )
+from cloister.core.errors import SettingsError
 
 if TYPE_CHECKING:
     from cloister.app.sketch_collection import Counted
@@ -69,7 +70,7 @@ def _refuse_existing(out: Path, *, force: bool) -> None:
     from cloister.core.errors import NotFound, StoreError
 
     if out.is_dir() or (out.exists() and not force):
-        raise StoreError(
+        raise SettingsError(
             "a folder has this name" if out.is_dir() else "the file is there already",
             where=str(out),
             remedy="choose another name" if out.is_dir() else "choose another name, or add --force",

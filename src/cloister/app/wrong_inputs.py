@@ -60,7 +60,13 @@ def wrong_inputs(scene: Path) -> list[WrongInput]:
     """Return all wrong inputs, for a scene of `made_scene`; none is there twice."""
     places = _places(scene)
     found = [*_generated(places), *_typed(places)]
-    return list({one.arguments: one for one in found}.values())
+    listed = {one.arguments: one for one in found}.values()
+    return [one._replace(arguments=_fresh(one, places, n)) for n, one in enumerate(listed)]
+
+
+def _fresh(one: WrongInput, places: dict[str, str], n: int) -> tuple[str, ...]:
+    """Let every input name a new file of its own, where it names one."""
+    return tuple(part.replace(places["new"], f"{places['new']}-{n}") for part in one.arguments)
 
 
 def answer(arguments: Sequence[str]) -> Answer:
@@ -267,8 +273,8 @@ _WORKING: Final = {
     "token key": "{new}",
     "token issue": "clinic-a:bob --federation clinics --node clinic-a --key {token}",
     "token show": "{plain}",
-    "vectors base": "--out {new}",
-    "vectors train": "--as bob --out {new}",
+    "vectors base": "--min-count 1 --out {new}",
+    "vectors train": "--as bob --min-count 1 --out {new}",
     "cloud train": "--data {world} --out {new}",
     "cloud build": "--data {world} --model {junk} --client {new}.c --out {new}",
     "cloud serve": "{empty} --token-file {key}",
@@ -332,6 +338,7 @@ _MADE: Final = frozenset(  # paths of what a command makes; others are read
         ("token key", "file"),
     }
 )
+_TRIED_ALONE: Final = frozenset({"certs sign", "cloud build", "cloud search", "restore"})
 _MADE_EVERYWHERE: Final = frozenset({"out", "to", "keep_updates"})
 _FOLDERS: Final = frozenset(
     {"authority", "data", "federation", "files", "folder", "folders", "home", "operator", "places"}
@@ -363,14 +370,18 @@ def _wrong_values(
         yield wrong("an unknown word", "nowhere")
     elif isinstance(kind, click.Path):
         yield wrong("an empty path", "")
+        if " ".join(path) in _TRIED_ALONE:  # nothing is made here with which they would work
+            return
         made = (" ".join(path), param.name) in _MADE or param.name in _MADE_EVERYWHERE
         if made:
             yield wrong("a path below a file", places["below"])
         else:
-            if param.name != "home":  # a home is made where it is missing
+            if param.name not in ("home", "include"):  # made where it is missing; any kind
                 yield wrong("a path to nothing", places["missing"])
             file_wanted = param.name not in _FOLDERS
-            yield wrong("a path of the wrong kind", places["empty" if file_wanted else "plain"])
+            if param.name != "include":
+                there = places["empty" if file_wanted else "plain"]
+                yield wrong("a path of the wrong kind", there)
 
 
 def _with_value(working: list[str], param: click.Parameter, value: str) -> list[str]:
@@ -538,7 +549,6 @@ _TYPED: Final = (
     ("federation status {plain}", 2),
     ("federation up {missing}", 2),
     ("federation down {empty}", 2),
-    ("federation down {federation}", 1),
     ("federation round {federation}", 1),
     ("federation pause {federation}", 1),
     ("federation resume {federation}", 1),
@@ -569,7 +579,6 @@ _TYPED: Final = (
     ("certs renew node/never --authority {authority} --out {new}", 2),
     ("certs list --authority {pod}", 2),
     ("token key {token}", 2),
-    ("token issue bob --federation clinics --node clinic-a --key {token}", 2),
     ("token issue clinic-a:bob --federation clinics --node clinic-a --key {junk}", 1),
     ("token issue clinic-b:bob --federation clinics --node clinic-a --key {token}", 2),
     ("token show {junk}", 1),
@@ -597,7 +606,7 @@ _TYPED: Final = (
     ("cloud serve {empty} --token-file {missing}", 2),
     ("cloud serve {empty} --token-file {key} --host 0.0.0.0", 2),
     ("cloud upload {missing} --server http://127.0.0.1:9 --token-file {key}", 2),
-    ("cloud search cough --client {junk} --server nowhere --token-file {key}", 2),
+    ("cloud search cough --client {missing} --server nowhere --token-file {key}", 2),
     # attacks
     ("attack nothing", 2),
     ("attack poison --attack nothing", 2),

@@ -21,6 +21,7 @@ from cloister.core.errors import (
     NotFound,
     SettingsError,
     StoreError,
+    kind_in_words,
 )
 from cloister.core.file_errors import explained
 from cloister.web.addresses import is_loopback
@@ -140,7 +141,7 @@ class HttpTransport:
                         raise StoreError("the answer is too long", where=self._address)
                 status = answer.status_code
         except (self._httpx.HTTPError, self._httpx.InvalidURL) as error:
-            kind = type(error).__name__
+            kind = kind_in_words(error)
             raise StoreError(
                 f"the server does not answer ({kind})",
                 where=self._address,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "NotFound",
     "SettingsError",
     "StoreError",
+    "kind_in_words",
 ]
 
 
@@ -58,6 +60,17 @@ class CloisterError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         """Carry the three parts across processes."""
         return (_rebuild, (type(self), self.what, self.where, self.remedy))
+
+
+def kind_in_words(error: BaseException) -> str:
+    """Return what kind of error it is, as people would say it.
+
+    Examples
+    --------
+    >>> kind_in_words(ConnectionResetError())
+    'connection reset error'
+    """
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
 
 
 def _rebuild(kind: type[CloisterError], what: str, where: str, remedy: str) -> CloisterError:

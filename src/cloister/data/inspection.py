@@ -41,7 +41,8 @@ def inspect(address: str, settings: LetorSettings | None = None) -> Summary:
     try:
         found = find_letor(path)
     except DataError as error:
-        raise DataError(
+        kind = NotFound if path.is_dir() else DataError
+        raise kind(
             "nothing here that Cloister can read",
             where=address,
             remedy="expected LETOR files, a BEIR folder, question-answer files or Synthea tables",

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from cloister.core.errors import DataError, NotFound
+from cloister.core.errors import NotFound
 from cloister.data.beir import is_beir, open_beir
 from cloister.data.irds import IRDS_PREFIX, open_irds
 from cloister.data.mediqa import open_mediqa
@@ -89,7 +89,7 @@ def open_text_collection(source: str | Path) -> TextCollection:
             return open_synthea(source).text_collection()
     if not Path(source).exists():
         raise NotFound("no such folder", where=str(source))
-    raise DataError(
+    raise NotFound(
         "no text collection of a known layout",
         where=str(source),
         remedy="name a folder in the BEIR, MEDIQA, PubMedQA, WikiQA or Synthea layout",

@@ -24,6 +24,7 @@ from cloister.core.errors import (
     MissingDependency,
     SettingsError,
     StoreError,
+    kind_in_words,
 )
 from cloister.pods.datastore import refused
 from cloister.pods.document_text import MAX_DOCUMENT_BYTES
@@ -166,7 +167,7 @@ class SolidHttp:
                         raise _unfit("in too many pieces", url)
                 return SolidResponse(answer.status_code, dict(answer.headers), bytes(content))
         except self._failures as error:
-            kind = type(error).__name__
+            kind = kind_in_words(error)
             raise PodAway(f"the server does not answer ({kind})", where=origin(url)) from None
         except (self._httpx.InvalidURL, UnicodeError):
             raise SettingsError("not an address", where=url[:80]) from None

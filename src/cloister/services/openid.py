@@ -30,6 +30,7 @@ from cloister.core.errors import (
     MissingDependency,
     SettingsError,
     StoreError,
+    kind_in_words,
 )
 from cloister.core.settings import Settings
 from cloister.pods.overlay.token_keys import Algorithm, read_keys
@@ -255,7 +256,7 @@ def _document(http: httpx.Client, url: str, settings: OpenIdSettings) -> dict[st
                     raise StoreError("the answer is too long or too slow", where=url)
             status = answer.status_code
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise StoreError(f"no answer ({type(error).__name__})", where=url) from None
+        raise StoreError(f"no answer ({kind_in_words(error)})", where=url) from None
     try:
         found = json.loads(bytes(content)) if status == 200 else None
     except (ValueError, RecursionError):

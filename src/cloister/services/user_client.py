@@ -15,6 +15,7 @@ from cloister.core.errors import (
     DataError,
     NotFound,
     SettingsError,
+    kind_in_words,
 )
 from cloister.services.node.messages import KeptOfUser, SearchAnswer
 from cloister.web.callers import Caller, Role
@@ -137,7 +138,7 @@ class UserClient(Closing):
             answer = self._http.request(method, path, json=body)
         except httpx.TransportError as error:
             raise PeerUnreachable(
-                f"no answer ({type(error).__name__})", where=str(self._http.base_url)
+                f"no answer ({kind_in_words(error)})", where=str(self._http.base_url)
             ) from None
         if answer.is_success:
             return answer

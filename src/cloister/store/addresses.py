@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from cloister.core.errors import StoreError
+from cloister.core.errors import SettingsError, StoreError
 
 __all__ = ["Address", "check_transport", "parse_address"]
 
@@ -51,7 +51,7 @@ def parse_address(address: str | Path) -> Address:
         return _sqlite_url(rest)
     if scheme in _POSTGRESQL:
         return _postgresql(f"postgresql+psycopg://{rest}")
-    raise StoreError("this kind of database is not known", where=f"{scheme}://", remedy=_FORMS)
+    raise SettingsError("this kind of database is not known", where=f"{scheme}://", remedy=_FORMS)
 
 
 def check_transport(address: Address, given: Mapping[str, Any], usual: Mapping[str, str]) -> bool:

@@ -21,7 +21,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 import sqlalchemy as sa
 
-from cloister.core.errors import Damaged, NotFound, StoreError
+from cloister.core.errors import Damaged, NotFound, SettingsError, StoreError
 from cloister.core.file_errors import writing
 from cloister.store.backup_archive import ArchiveWriter, Member
 from cloister.store.backup_manifest import (
@@ -248,7 +248,7 @@ def _named_at_the_end(path: Path) -> Iterator[BinaryIO]:
         sync_folder(path.parent)
 
 
-def _there_already(path: Path) -> StoreError:
-    return StoreError(
+def _there_already(path: Path) -> SettingsError:
+    return SettingsError(
         "there is such a file, and backups are not replaced", where=str(path), remedy="name another"
     )

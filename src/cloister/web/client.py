@@ -20,6 +20,7 @@ from cloister.core.errors import (
     DataError,
     NotFound,
     SettingsError,
+    kind_in_words,
 )
 from cloister.web.callers import Caller, Role
 from cloister.web.client_session import ClientSession
@@ -276,4 +277,4 @@ def _reason(error: httpx.TransportError) -> str:
         if "CERTIFICATE" in str(cause).upper():
             return "its certificate or ours is refused"
         cause = cause.__cause__ or cause.__context__
-    return type(error).__name__
+    return kind_in_words(error)

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from cloister.core.errors import Damaged, StoreError
+from cloister.core.errors import Damaged, SettingsError
 from cloister.core.file_errors import explained, writing
 from cloister.privacy.certificates.authority_state import AuthorityState
 from cloister.privacy.certificates.building import Period, Signer, revocation_list
@@ -143,7 +143,7 @@ def _new_folder(folder: Path) -> Iterator[Path]:
         try:
             aside.rename(folder)  # onto nothing, or onto an empty folder
         except OSError:
-            raise StoreError(
+            raise SettingsError(
                 "there is something already", where=str(folder), remedy="choose another folder"
             ) from None
         sync_folder(folder.parent)

@@ -99,7 +99,7 @@ class AuthorityState(Settings):
         """Read the file."""
         try:
             return cls.model_validate_json(path.read_bytes())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise NotFound(
                 "no authority here", where=str(path.parent), remedy="make one: cloister certs init"
             ) from None

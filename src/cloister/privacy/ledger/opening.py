@@ -91,6 +91,8 @@ def _unchanging(address: Address) -> Database:
     log's files itself, which may be impossible or be in the owner's way: so it is told that
     nothing changes.
     """
+    if Path(address.shown).is_dir():
+        raise NotFound("this is a folder, not a file", where=address.shown, remedy="name a file")
     options = "mode=ro" if _has_log(address) else "mode=ro&immutable=1"
     uri = f"file:{quote(address.shown)}?{options}"
     engine = sa.create_engine(
