@@ -194,6 +194,7 @@ def made_scene(folder: Path) -> Path:
     key, authority = places["key"], places["authority"]
     for arguments in (
         ("pods", "add", str(pod), "--owner", "bob"),
+        ("grant", "pod/a.txt", "--public"),
         ("federation", "init", places["federation"]),
         ("sketch", "key", key),
         ("sketch", "build", WORLD, "--key", key, "--out", places["sketch"]),
