@@ -185,3 +185,17 @@ def test_limits_of_a_ledger_set_at_the_same_time_all_hold(call: Run, tmp_path: P
         _, err = writer.communicate(timeout=120)
         assert writer.returncode == 0, err
     assert call("ledger", "check", *ledger).code == 0
+
+
+def test_a_federation_whose_making_was_killed_is_made_anew(call: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "clinics"
+    place = "cloister.services.federation_folder:FederationRoster.to_json"
+    making = started("federation", "init", str(folder), paused_at=place)
+    wait_until_stopped(making)
+    making.kill()
+    making.communicate(timeout=60)
+    assert any(folder.iterdir())
+    assert call("federation", "init", str(folder)).code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["clinics"]
+    assert call("federation", "init", str(folder)).code == 2  # now it is whole: not touched
+    assert (folder / "roster.json").exists()

@@ -13,7 +13,7 @@ from cloister.app.wrong_inputs import answer, faults, made_scene, wrong_inputs
 
 N_IN_PROCESSES = 4
 # Of the generated ones every so many: the whole list is `cloister bench wrong-inputs`.
-EVERY = 3
+EVERY = 20
 
 
 @pytest.fixture(scope="module")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cloister.core.errors import SettingsError
+from cloister.core.errors import NotFound, SettingsError
+from cloister.core.file_errors import writing
 from cloister.federate.engines.agreement import FederationAgreement, SitePrivacy
 from cloister.rank.ranker import RankerSettings
 from cloister.search.page_features import PAGE_FEATURES
 from cloister.services.federation_folder import FederationFolder, FederationPlan
 from cloister.services.sample_clinics import SampleClinics
+from cloister.store.contention import lock_patiently
 
 __all__ = ["make_federation"]
 
@@ -32,6 +37,44 @@ timeout_s = 5.0
 trial_every = 10
 trial_s = 600.0
 """
+
+
+@contextmanager
+def _whole(folder: Path) -> Iterator[None]:
+    """Have a folder filled whole or not at all; what a killed process left there is removed.
+
+    A file beside the folder says that it is not finished. Its lock ends with the process.
+    """
+    folder = folder.absolute()
+    if folder.exists() and not folder.is_dir():
+        raise NotFound("this is a file, not a folder", where=str(folder), remedy="name a folder")
+    note = folder.with_name(f".{folder.name}.unfinished")
+    with writing(note):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        left = note.exists()
+        file = note.open("a")
+    with file:
+        lock_patiently(file, what="this folder", where=str(folder))
+        if left and note.exists():
+            _emptied(folder)
+        was_empty = not folder.exists() or not any(folder.iterdir())
+        note.touch()
+        try:
+            yield
+        except BaseException:
+            if was_empty:  # else nothing was made
+                _emptied(folder)
+            raise
+        finally:
+            note.unlink(missing_ok=True)
+
+
+def _emptied(folder: Path) -> None:
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def make_federation(
@@ -72,12 +115,13 @@ def make_federation(
         "coordinator": _COORDINATOR.format(every=round_every_s),
         "broker": f'\n[publishing]\nform = "{form}"\n',
     }
-    made = FederationFolder.make(folder, plan, settings=settings)
     users: dict[str, list[str]] = {}
-    if world:
-        clinics = SampleClinics(nodes, pods=pods)
-        clinics.fill({node: made.home(node) for node in nodes})
-        users = {node: [str(one.agent_id) for one in clinics.users(node)] for node in nodes}
+    with _whole(folder):
+        made = FederationFolder.make(folder, plan, settings=settings)
+        if world:
+            clinics = SampleClinics(nodes, pods=pods)
+            clinics.fill({node: made.home(node) for node in nodes})
+            users = {node: [str(one.agent_id) for one in clinics.users(node)] for node in nodes}
     return {
         "folder": str(made.folder),
         "services": {service: made.url(service) for service in made.services},
