@@ -158,7 +158,7 @@ def test_only_a_certificate_of_a_service_is_ever_replaced(
     place = ["--authority", ca, "--out", there, "--json"]
     for command in (["renew", "node/a"], ["sign", tmp_path / "b" / "node-b.csr", "node/b"]):
         outcome = call(*command, *place)
-        assert (outcome.code, outcome.json["remedy"]) == (1, "choose another file")
+        assert (outcome.code, outcome.json["remedy"]) == (2, "choose another file")
     assert (there.read_bytes() if there.is_file() else None) == before
     assert len(done("list", "--authority", ca)["certificates"]) == 1  # refused before signing
 

@@ -514,9 +514,9 @@ def test_an_existing_file_is_replaced_by_force_only(call: Run, home: Home) -> No
     content = Path(sketch).read_bytes()
     build = ("sketch", "build", home.collection, "--key", home.key, "--rows", "2", "--out", sketch)
     refused = call(*build, "--json")
-    assert refused.code == 1
+    assert refused.code == 2
     assert "--force" in refused.json["remedy"]
-    assert call(*home.release(sketch, "--unrecorded")).code == 1
+    assert call(*home.release(sketch, "--unrecorded")).code == 2
     assert Path(sketch).read_bytes() == content
     assert call(*build, "--force").code == 0
     assert call("sketch", "show", sketch, "--json").json["n_rows"] == 2
@@ -580,7 +580,7 @@ def test_collections_without_texts_are_refused(
     options = ("--key", home.key, "--out", home.path("a"), "--field", field, "--json")
     for command in (("build",), ("release", "--epsilon", "1", "--unrecorded")):
         refused = call("sketch", *command, collection(home), *options)
-        assert refused.code == 2
+        assert refused.code in (1, 2)
         assert said in refused.json["error"]
         assert refused.json["remedy"]
     assert not Path(home.path("a")).exists()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cloister.core.errors import DataError, NotFound
+from cloister.core.errors import NotFound
 from cloister.data.inspection import inspect
 
 LETOR = {
@@ -83,7 +83,7 @@ def test_intents_are_counted(real_data: Callable[[str], Path]) -> None:
 
 def test_a_folder_with_nothing_known_is_refused(tmp_path: Path) -> None:
     (tmp_path / "photo.jpg").write_bytes(b"\xff\xd8")
-    with pytest.raises(DataError, match="nothing here that Cloister can read"):
+    with pytest.raises(NotFound, match="nothing here that Cloister can read"):
         inspect(str(tmp_path))
     with pytest.raises(NotFound):
         inspect(str(tmp_path / "none"))

@@ -165,7 +165,7 @@ def test_a_folder_of_something_else_has_no_layout(tmp_path: Path) -> None:
     assert detect_text_layout(tmp_path) is None
     assert detect_text_layout(tmp_path / "topics.tsv") is None
     assert detect_text_layout(tmp_path / "none") is None
-    with pytest.raises(DataError, match="no text collection of a known layout"):
+    with pytest.raises(NotFound, match="no text collection of a known layout"):
         open_text_collection(tmp_path)
     with pytest.raises(NotFound):
         summarise_texts(tmp_path / "none")

@@ -440,7 +440,7 @@ def test_an_authority_is_not_made_where_there_is_something(
     authority: Authority, tmp_path: Path
 ) -> None:
     key = (authority.folder / "authority.key").read_bytes()
-    with pytest.raises(StoreError, match="something already"):
+    with pytest.raises(SettingsError, match="something already"):
         Authority.create(authority.folder, "clinics")
     assert (authority.folder / "authority.key").read_bytes() == key
     assert [path.name for path in tmp_path.iterdir()] == ["ca"]

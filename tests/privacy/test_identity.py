@@ -107,7 +107,7 @@ def test_saving_never_replaces_a_key(tmp_path: Path) -> None:
     path = tmp_path / "identity.pem"
     first = SigningIdentity.generate()
     first.save(path)
-    with pytest.raises(StoreError, match="key file already"):
+    with pytest.raises(SettingsError, match="key file already"):
         SigningIdentity.generate().save(path)
     assert SigningIdentity.load(path).public == first.public
     assert [item.name for item in (tmp_path / ".incoming").iterdir()] == []

@@ -419,7 +419,7 @@ def test_a_file_that_is_there_is_never_replaced(tmp_path: Path, small: Path) -> 
     before = small.read_bytes()
     with (
         filled(str(tmp_path / "state.db")) as database,
-        pytest.raises(StoreError, match="not replaced"),
+        pytest.raises(SettingsError, match="not replaced"),
     ):
         write_backup(BackupSource(database), small, version="1")
     assert small.read_bytes() == before
