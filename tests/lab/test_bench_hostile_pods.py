@@ -9,5 +9,4 @@ def test_honest_users_find_their_documents_while_hostile_pods_do_their_worst() -
     figures = run_benchmark("hostile-pods", lambda done, total: None, quick=True)
     assert figures["honest_results_missing"] == 0
     assert figures["honest_results_missing_without_attack"] == 0
-    assert figures["pods_away"] + figures["pods_hidden"] >= 1  # the dripping ones
     assert figures["stop_wall_s"] < 15.0
