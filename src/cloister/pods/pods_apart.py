@@ -37,11 +37,11 @@ def require_names(pod: RegisteredPod) -> None:
 def require_apart(
     pod: RegisteredPod, others: Iterable[RegisteredPod], *, home: Path | None = None
 ) -> None:
-    """Raise where a pod is one of the others, lies in one of them, around one, or in the home."""
+    """Raise where a pod is one of the others, lies in one of them, around one, or around the home."""
     place = _place(pod)
-    if home is not None and _overlap(place, _closed(os.path.realpath(home))):
+    if home is not None and _closed(os.path.realpath(home)).startswith(place):
         raise SettingsError(
-            f"a pod and the folder of the indexes ({home}) lie one inside the other",
+            f"the indexes ({home}) lie in this folder",
             where=pod.address,
             remedy="name another folder, or another --home",
         )
