@@ -38,7 +38,8 @@ N_USERS = 12
 SEED = 7
 A, B, C = SITES = (SiteId("clinic-a"), SiteId("clinic-b"), SiteId("clinic-c"))
 USERS = {A: range(3), B: range(3, 7), C: range(7, 12)}
-STAGES = tuple(m for m in SiteMethod if m not in (SiteMethod.HELLO, SiteMethod.TRAIN))
+BESIDE = (SiteMethod.HELLO, SiteMethod.TRAIN, SiteMethod.END_SESSION)
+STAGES = tuple(method for method in SiteMethod if method not in BESIDE)
 POPULATION = Population(iid(ragged(1), N_USERS), NAVIGATIONAL)
 
 

@@ -102,7 +102,7 @@ def test_a_site_that_dies_at_a_stage_is_called_no_more_and_comes_back_in_the_nex
     wanted = scene.mean_of(before, 0, *DROPPED[stage])
     np.testing.assert_allclose(federation.model, wanted, rtol=0, atol=PRECISION)
     called = [call.method for site, call, _ in scene.engine.log if site == B]
-    assert called == list(STAGES[: STAGES.index(stage) + 1])
+    assert [m for m in called if m in STAGES] == list(STAGES[: STAGES.index(stage) + 1])
     scene.engine.faults.clear()
     assert federation.step().sites == SITES
 
@@ -388,7 +388,8 @@ def test_sites_refuse_a_coordinator_with_another_agreement(make_scene: MakeScene
     scene.agreement = secure(n_colluders=0, largest_value=2.0**19)
     with pytest.raises(AggregationFailed):
         scene.coordinator().step()
-    assert {reply.fault for _, _, reply in scene.engine.log if reply} == {"Conflict"}
+    replies = [(call.method, reply) for _, call, reply in scene.engine.log if reply]
+    assert {r.fault for method, r in replies if method in STAGES} == {"Conflict"}
 
 
 def test_a_training_goes_on_by_its_own_agreement_only(make_scene: MakeScene) -> None:

@@ -47,6 +47,7 @@ def test_the_log_has_no_place_for_a_query_or_a_document(database: Database) -> N
     assert columns == {
         "page_id", "agent", "shown_at", "ranker", "trial", "n_features", "features", "drawn",
         "places", "teams", "clicks", "taken_by", "taken_round",
+        "taken_session",
     }  # fmt: skip
 
 

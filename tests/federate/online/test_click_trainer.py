@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from cloister.core.ids import AgentId
 from cloister.federate.engines.agreement import FederationAgreement, SitePrivacy
+from cloister.federate.engines.local_trainer import Settled
 from cloister.federate.fpdgd import FpdgdSettings
 from cloister.federate.online.click_log import ClickLog
 from cloister.federate.online.click_trainer import ClickTrainer
@@ -126,8 +127,8 @@ def test_pages_taken_before_a_backup_was_restored_are_not_learnt_from_again(
     log = made_log(database, settle_s=0)
     log.show(made_page())
     trainer = ClickTrainer(log, agreed())
-    trainer.train(MODEL, round=3, last_counted=2)
-    assert trainer.train(MODEL, round=9, last_counted=8).n_interactions == 0
+    trainer.train(MODEL, round=3, settled=Settled(last_counted=2))
+    assert trainer.train(MODEL, round=9, settled=Settled(last_counted=8)).n_interactions == 0
     assert log.state().n_pages == 0
 
 
@@ -152,7 +153,10 @@ class Coordinator:
         """Let a trainer that was started anew train; return what its lesson rests on."""
         trainer = ClickTrainer(self.log, self.agreement, max_pages=2)
         lesson = trainer.train(
-            MODEL, round=self.round, attempt=self.attempt, last_counted=self.last_counted
+            MODEL,
+            round=self.round,
+            attempt=self.attempt,
+            settled=Settled(last_counted=self.last_counted),
         )
         self.attempt += 1
         return lesson.n_interactions

@@ -233,8 +233,11 @@ class FederationAgreement(Settings):
             return self.protection.fixed_point
         return FixedPoint(bound=self.largest_value, scale_bits=self.scale_bits)
 
-    def session(self, session_id: str, members: Iterable[str]) -> Session:
-        """Return the session of one attempt at a round: all but its id and members is agreed on."""
+    def session(self, session_id: str, members: Iterable[str], *, announced: str) -> Session:
+        """Return the session of one attempt at a round.
+
+        Its id, its members and the digest of its announcement are new; the rest was agreed on.
+        """
         return Session(
             session_id=session_id,
             members=tuple(sorted(members)),
@@ -242,6 +245,7 @@ class FederationAgreement(Settings):
             fixed_point=self.fixed_point,
             min_survivors=self.min_sites,
             n_colluders=self.n_colluders,
+            announced=announced,
         )
 
     def release(self) -> Release:

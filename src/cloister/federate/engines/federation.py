@@ -9,13 +9,17 @@ same answer or joins a new session.
 What comes out of secure aggregation is one sum, and one site can put anything into it. A sum that
 honest sites cannot make is discarded, and `Suspicion` says whom the next rounds leave out.
 
+A session that does not count a site may lock pages there. The coordinator asks its members to
+promise that they reveal nothing more in it, and hands each site the others' promises: these free
+the pages (`session_end`). It goes on asking at every step, also after a crash.
+
 The coordinator must be the only one with its database; of two, one gets a `Conflict` in each round.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -25,13 +29,14 @@ from numpy.typing import NDArray
 from cloister.core.errors import BudgetExceeded, DataError, NotFound, SettingsError
 from cloister.federate.database_update_store import DatabaseUpdateStore, kept_in
 from cloister.federate.engines.agreement import ROUNDING, FederationAgreement, SitePrivacy
-from cloister.federate.engines.engine import Engine
+from cloister.federate.engines.engine import Engine, ask_sites
 from cloister.federate.engines.plain_round import gather_updates
 from cloister.federate.engines.round_failed import RoundFailed, RoundSpoilt, TrainingStopped
-from cloister.federate.engines.round_log import LoggedRound, RoundLog
+from cloister.federate.engines.round_log import LoggedRound, OpenSession, RoundLog
 from cloister.federate.engines.round_messages import RoundAnnouncement
 from cloister.federate.engines.secure_round import SecureRound
-from cloister.federate.engines.site_call import SiteId
+from cloister.federate.engines.session_end import EndReply, EndRequest, SessionEnd
+from cloister.federate.engines.site_call import SiteId, SiteMethod
 from cloister.federate.engines.suspicion import Suspicion
 from cloister.federate.fedavg import averaged, checked
 from cloister.federate.local_training import RoundSums
@@ -73,11 +78,12 @@ class SiteRound(NamedTuple):
 
 
 class _Gathered(NamedTuple):
-    """The next ranker, what became of the round, and single updates where they were seen."""
+    """The next ranker, what became of the round, single updates where seen, and its session."""
 
     model: Floats
     done: SiteRound
     sent: Sent | None = None
+    session_id: str = ""
 
 
 class SiteFederation:
@@ -222,6 +228,7 @@ class SiteFederation:
         A sum that honest sites cannot make raises `RoundSpoilt`: the round is over without a new
         ranker. After too many of them, `TrainingStopped`, until `resume`.
         """
+        self._end_sessions()
         last = self._log.last()
         privacy = self._agreement.privacy
         if privacy is not None and last.n_rounds >= privacy.n_rounds:
@@ -231,13 +238,17 @@ class SiteFederation:
                 remedy="agree on a new training with more rounds",
             )
         secure = self._agreement.secure_aggregation
-        model, done, sent = self._secure_round(last) if secure else self._plain_round(last)
+        model, done, sent, session_id = (
+            self._secure_round(last) if secure else self._plain_round(last)
+        )
 
         def keep(connection: sa.Connection) -> None:
             if self.kept_updates is not None and sent is not None:
                 _keep_in(connection, self.kept_updates, sent)
 
-        self._log.commit(last, model, done.sites, self._agreement.ranker_release(), also=keep)
+        release = self._agreement.ranker_release()
+        self._log.commit(last, model, done.sites, release, session_id=session_id, also=keep)
+        self._end_sessions()
         self._faulted.clear()
         return done
 
@@ -286,17 +297,19 @@ class SiteFederation:
                 remedy="readmit a site, or agree on a new training",
             )
         self._require_enough(len(members), last)
-        session = agreed.session(secrets.token_hex(32), members)
+        session_id = secrets.token_hex(32)
         told = self._announcement(last)._replace(
-            attempt=self._log.new_attempt(last.n_rounds),
-            members=session.members,
-            session_id=session.session_id,
+            attempt=self._log.new_attempt(last.n_rounds, session_id, members),
+            members=tuple(sorted(members)),
+            session_id=session_id,
         )
+        session = agreed.session(session_id, members, announced=told.digest())
         gathering = SecureRound(self._engine, session, self._directory, timeout_s=self._timeout_s)
         try:
             found = gathering.run(told, self._log.last_counted())
         except RoundFailed as error:
             self._faulted |= error.faults.keys() | set(gathering.late)
+            self._end_sessions()
             raise
         sites = tuple(SiteId(name) for name in found.client_ids)
         faults = gathering.faults | {SiteId(name): "AggregationFailed" for name in found.liars}
@@ -304,13 +317,42 @@ class SiteFederation:
         try:
             if agreed.privacy is not None:
                 model = self._private_model(last.model, found.total, len(sites), agreed.privacy)
-                return _Gathered(model, done)
+                return _Gathered(model, done, session_id=session_id)
             model, n_interactions = self._mean_model(last.model, found.total, len(sites))
-            return _Gathered(model, done._replace(n_interactions=n_interactions))
+            done = done._replace(n_interactions=n_interactions)
+            return _Gathered(model, done, session_id=session_id)
         except DataError as error:
-            raise self._spoilt(last, done, error.what) from error
+            raise self._spoilt(last, done, session_id, error.what) from error
 
-    def _spoilt(self, last: LoggedRound, done: SiteRound, why: str) -> RoundSpoilt:
+    def _end_sessions(self) -> None:
+        """Have members end the sessions that may lock pages, and hand their promises round."""
+        for session in self._log.open_sessions():
+            new = [site for site in session.members if site not in session.ends]
+            session = self._ended(session, {*new, *session.waiting})
+            if session.waiting and any(site in session.ends for site in new):
+                session = self._ended(session, session.waiting)  # with the new promises
+            self._log.put_session(session)
+
+    def _ended(self, session: OpenSession, asked: Collection[str]) -> OpenSession:
+        """Ask members that are there; return the session with their promises, less who is free."""
+        known = tuple(SessionEnd.from_bytes(end) for end in session.ends.values())
+        request = EndRequest(self._agreement.name, session.session_id, known).to_bytes()
+        payloads = {site: request for site in self._engine.sites() if site in asked}
+        method, number = SiteMethod.END_SESSION, 0
+        heard = ask_sites(self._engine, method, number, payloads, timeout_s=self._timeout_s)
+        ends, waiting = dict(session.ends), list(session.waiting)
+        for site, answer in heard.answers.items():
+            try:
+                end, locked = EndReply.from_bytes(answer)
+            except DataError:
+                continue
+            if end.site == site:
+                ends[site] = end.to_bytes()
+            if site in waiting and not locked:
+                waiting.remove(site)
+        return session._replace(ends=ends, waiting=tuple(waiting))
+
+    def _spoilt(self, last: LoggedRound, done: SiteRound, session_id: str, why: str) -> RoundSpoilt:
         """Write down that a sum was spoilt, and by whom it may have been; return the error."""
         agreed, n_known = self._agreement, len(self._known())
 
@@ -326,7 +368,7 @@ class SiteFederation:
                 return after._replace(stopped=f"{after.n_spoilt} sums were spoilt")
             return after
 
-        suspicion = self._log.spoil(last, done.sites, why, change)
+        suspicion = self._log.spoil(last, done.sites, why, change, session_id=session_id)
         self._faulted.clear()
         return RoundSpoilt(
             f"the sum is spoilt and discarded: {why}",

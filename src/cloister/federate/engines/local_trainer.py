@@ -15,7 +15,7 @@ from cloister.federate.local_training import train_clients
 from cloister.federate.participation import draw_poisson
 from cloister.federate.population import Population
 
-__all__ = ["LocalTrainer", "PopulationTrainer", "SiteLesson"]
+__all__ = ["LocalTrainer", "PopulationTrainer", "Settled", "SiteLesson"]
 
 
 class SiteLesson(NamedTuple):
@@ -36,6 +36,28 @@ class SiteLesson(NamedTuple):
     updates: NDArray[np.float32]
 
 
+class Settled(NamedTuple):
+    """For what a trainer takes pages now, and what became of the pages that it took before.
+
+    Parameters
+    ----------
+    session_id
+        The session of secure aggregation; empty for a round in the open.
+    last_counted
+        The last round in which the site's update counted, by the coordinator's word; -1 for none.
+    counted
+        Of the sessions that hold pages: those whose round has counted. Their pages are deleted.
+    free
+        Of these sessions: those that can never be opened. Their pages are free again. Pages of all
+        other sessions stay locked.
+    """
+
+    session_id: str = ""
+    last_counted: int = -1
+    counted: frozenset[str] = frozenset()
+    free: frozenset[str] = frozenset()
+
+
 class LocalTrainer(Protocol):
     """Trains the users of one site."""
 
@@ -44,14 +66,17 @@ class LocalTrainer(Protocol):
         """Whether whoever knows a seed can draw again who took part."""
 
     def train(
-        self, model: NDArray[np.float64], *, round: int, attempt: int, last_counted: int
+        self, model: NDArray[np.float64], *, round: int, attempt: int, settled: Settled
     ) -> SiteLesson:
         """Return what the site's users learn from this ranker.
 
         Where privacy rests on coins, they are thrown anew for each attempt: an attempt that failed
-        may have been seen. ``last_counted`` is the last round in which the site's update counted,
-        -1 for none: what was learnt from in any other round may be learnt from again.
+        may have been seen. What was learnt from before may be learnt from again only where
+        ``settled`` says so.
         """
+
+    def held_sessions(self) -> frozenset[str]:
+        """Return the sessions for which pages were taken that are still there."""
 
 
 class PopulationTrainer:
@@ -101,7 +126,7 @@ class PopulationTrainer:
         *,
         round: int,
         attempt: int = 0,
-        last_counted: int = -1,
+        settled: Settled | None = None,
     ) -> SiteLesson:
         """Return what the site's users learn from this ranker."""
         taking_part = self._participants(round, attempt)
@@ -121,6 +146,10 @@ class PopulationTrainer:
             updates=updates,
         )
         return SiteLesson(sums.differences[0], int(sums.n_interactions[0]), updates)
+
+    def held_sessions(self) -> frozenset[str]:
+        """Return no session: simulated users learn from new pages in each round."""
+        return frozenset()
 
     def _participants(self, round: int, attempt: int) -> NDArray[np.int64]:
         rate, seed = self._agreement.sampling_rate, self._seed

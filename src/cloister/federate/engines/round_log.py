@@ -24,13 +24,13 @@ from cloister.privacy.ledger.outbox import note_delivery
 from cloister.privacy.ledger.tables import ENTRIES
 from cloister.privacy.release import Release
 from cloister.store.database import Database
-from cloister.store.keyed_state import KeyedState
+from cloister.store.keyed_state import Json, KeyedState
 from cloister.store.migrations import Migration, Schema
 
 if TYPE_CHECKING:
     from alembic.operations import Operations
 
-__all__ = ["LoggedRound", "PastRound", "RoundLog"]
+__all__ = ["LoggedRound", "OpenSession", "PastRound", "RoundLog"]
 
 READERS: Final = "readers"
 _NAME: Final = "cloister_federation_round"
@@ -49,6 +49,8 @@ _NUMBERS: Final = KeyedState("federation-sites")  # by name: the number of each 
 _COUNTED: Final = KeyedState("federation-counted")  # by name: the last sum opened with a site
 _SUSPICION: Final = KeyedState("federation-suspicion")  # by name: who may have spoilt sums
 _ATTEMPTS: Final = KeyedState("federation-attempts")  # by name: round and attempts begun
+_OPEN: Final = KeyedState("federation-sessions")  # by name: sessions that lock pages of sites
+_MOST_OPEN: Final = 64  # sites that stay away for so many sessions wait until pages are too old
 
 
 def _create_table(operations: Operations) -> None:
@@ -86,6 +88,25 @@ class LoggedRound(NamedTuple):
     model: NDArray[np.float64]
     sites: tuple[str, ...]
     entry: int
+
+
+class OpenSession(NamedTuple):
+    """A session of secure aggregation that did not count a site, and may lock pages there.
+
+    Parameters
+    ----------
+    session_id, members
+        Which, and to whom it was announced.
+    waiting
+        Members whose pages may be locked.
+    ends
+        By member: its promise to reveal nothing more, as it sent it.
+    """
+
+    session_id: str
+    members: tuple[str, ...]
+    waiting: tuple[str, ...]
+    ends: dict[str, bytes]
 
 
 class PastRound(NamedTuple):
@@ -192,10 +213,15 @@ class RoundLog:
 
         return self._database.run(read, read_only=True)
 
-    def new_attempt(self, round_number: int) -> int:
-        """Return the number of a new attempt at a round, written down before anybody is told."""
+    def new_attempt(self, round_number: int, session_id: str, members: Iterable[str]) -> int:
+        """Return the number of a new attempt at a round, written down before anybody is told.
+
+        Its session is open from now on, until a round counts it or all its members are free of it.
+        """
+        names = tuple(members)
 
         def work(connection: sa.Connection) -> int:
+            self._put_open(connection, OpenSession(session_id, names, names, {}))
             known = _ATTEMPTS.get(connection, self._training)
             same = known is not None and known.value["round"] == round_number
             attempt = known.value["attempt"] + 1 if known is not None and same else 0
@@ -204,6 +230,14 @@ class RoundLog:
             return attempt
 
         return self._database.run(work)
+
+    def open_sessions(self) -> list[OpenSession]:
+        """Return the sessions that may lock pages of sites, oldest first."""
+        return self._database.run(self._open_in, read_only=True)
+
+    def put_session(self, session: OpenSession) -> None:
+        """Write down how an open session stands; it is dropped once nobody waits."""
+        self._database.run(lambda connection: self._put_open(connection, session))
 
     def site_numbers(self, sites: Iterable[str]) -> dict[str, int]:
         """Return the number of each site, which it keeps for the whole training."""
@@ -230,11 +264,13 @@ class RoundLog:
         sites: tuple[str, ...],
         release: Release,
         *,
+        session_id: str = "",
         also: Callable[[sa.Connection], None] = lambda connection: None,
     ) -> LoggedRound:
         """Write a round down with its release; `Conflict` if somebody else did so meanwhile.
 
-        What ``also`` writes is in the same transaction.
+        What ``also`` writes is in the same transaction, and so is that the session has counted its
+        sites.
         """
 
         def work(connection: sa.Connection) -> LoggedRound:
@@ -252,7 +288,7 @@ class RoundLog:
                 note_delivery(connection, before.entry, now)
             done = LoggedRound(before.n_rounds + 1, model, sites, receipt.number)
             self._insert(connection, done)
-            self._note_opened(connection, done)
+            self._note_opened(connection, done, session_id)
             suspicion = self._suspicion_in(connection)
             if suspicion.suspects:
                 self._put_suspicion(connection, suspicion.after_counted(sites))
@@ -267,6 +303,8 @@ class RoundLog:
         sites: tuple[str, ...],
         why: str,
         change: Callable[[Suspicion], Suspicion],
+        *,
+        session_id: str = "",
     ) -> Suspicion:
         """Write down a round whose sum was discarded, and who is suspected now.
 
@@ -278,7 +316,7 @@ class RoundLog:
             over = LoggedRound(before.n_rounds + 1, before.model, sites, before.entry)
             now = datetime.now(UTC).isoformat(timespec="microseconds")
             self._insert(connection, over, spoilt=why, spoilt_at=now)
-            self._note_opened(connection, over)
+            self._note_opened(connection, over, session_id)
             suspicion = change(self._suspicion_in(connection))
             return self._put_suspicion(connection, suspicion)
 
@@ -315,9 +353,41 @@ class RoundLog:
         if self._last_in(connection).n_rounds != before.n_rounds:
             raise Conflict("this round is done already", where=self._training)
 
-    def _note_opened(self, connection: sa.Connection, done: LoggedRound) -> None:
+    def _note_opened(self, connection: sa.Connection, done: LoggedRound, session_id: str) -> None:
+        """Note whose updates are used up; other members of the session may have locked pages."""
         counted = self._counted_in(connection) | dict.fromkeys(done.sites, done.n_rounds - 1)
         _COUNTED.put(connection, self._training, counted)
+        for one in self._open_in(connection):
+            if one.session_id == session_id:
+                left = tuple(site for site in one.waiting if site not in done.sites)
+                self._put_open(connection, one._replace(waiting=left))
+
+    def _open_in(self, connection: sa.Connection) -> list[OpenSession]:
+        known = _OPEN.get(connection, self._training)
+        return [
+            OpenSession(
+                one["session_id"],
+                tuple(one["members"]),
+                tuple(one["waiting"]),
+                {site: bytes.fromhex(end) for site, end in one["ends"].items()},
+            )
+            for one in ([] if known is None else known.value)
+        ]
+
+    def _put_open(self, connection: sa.Connection, session: OpenSession) -> None:
+        found = {one.session_id: one for one in self._open_in(connection)}
+        found[session.session_id] = session
+        value: list[Json] = [
+            {
+                "session_id": one.session_id,
+                "members": list(one.members),
+                "waiting": list(one.waiting),
+                "ends": {site: end.hex() for site, end in one.ends.items()},
+            }
+            for one in found.values()
+            if one.waiting
+        ]
+        _OPEN.put(connection, self._training, value[-_MOST_OPEN:])
 
     def _counted_in(self, connection: sa.Connection) -> dict[str, int]:
         known = _COUNTED.get(connection, self._training)

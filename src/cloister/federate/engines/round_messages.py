@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, Self
 
@@ -12,7 +13,15 @@ from cloister.core.errors import DataError
 from cloister.federate.engines.site_call import SiteId, reading_message
 from cloister.privacy.secure_aggregation.wire import MessageReader, MessageWriter
 
-__all__ = ["RoundAnnouncement", "SiteUpdate", "announced_to", "model_bytes", "read_model"]
+__all__ = [
+    "RoundAnnouncement",
+    "SiteUpdate",
+    "announced_to",
+    "model_bytes",
+    "read_model",
+    "read_names",
+    "write_names",
+]
 
 _ANNOUNCEMENT: Final = b"CRA2"
 _UPDATE: Final = b"CSU1"
@@ -36,8 +45,9 @@ class RoundAnnouncement(NamedTuple):
         How often the round was begun before; only secure aggregation needs to begin it again.
     last_counted
         The last round whose sum was opened with an update of the site that is told; -1 for none.
-        So a site knows what of its users' work is used up, however many rounds it missed since.
-        A sum that was opened and discarded as spoilt is among them.
+        So a site knows which pages are used up, however many rounds it missed since. A sum that was
+        opened and discarded as spoilt is among them. It differs by site and is not in the digest.
+        With secure aggregation it frees no page.
     members
         With secure aggregation: who may take part; else nobody.
     session_id
@@ -61,10 +71,15 @@ class RoundAnnouncement(NamedTuple):
         for text in (self.training, self.agreed, self.session_id):
             writer.sized(text.encode())
         writer.number(self.round_number).number(self.attempt).number(self.last_counted + 1)
-        writer.number(len(self.members))
-        for name in self.members:
-            writer.sized(name.encode())
-        return writer.sized(model_bytes(self.model)).done()
+        return write_names(writer, self.members).sized(model_bytes(self.model)).done()
+
+    def digest(self) -> str:
+        """Return SHA-256 of what all sites must have been told alike, in hexadecimal.
+
+        That is all but ``last_counted``, which differs by site.
+        """
+        same = self._replace(last_counted=-1).to_bytes()
+        return hashlib.sha256(b"cloister announcement of a round\x00" + same).hexdigest()
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
@@ -72,7 +87,7 @@ class RoundAnnouncement(NamedTuple):
         with reading_message("announcement of a round", content, _ANNOUNCEMENT) as reader:
             training, agreed, session_id = reader.text(), reader.text(), reader.text()
             round_number, attempt = reader.number(), reader.number()
-            last_counted, members = reader.number() - 1, _names(reader)
+            last_counted, members = reader.number() - 1, read_names(reader)
             model = read_model(reader.sized())
             if last_counted >= round_number:
                 raise DataError("a round that is not over cannot have counted")
@@ -141,7 +156,16 @@ def read_model(content: bytes) -> Floats:
     return model
 
 
-def _names(reader: MessageReader) -> tuple[str, ...]:
+def write_names(writer: MessageWriter, names: tuple[str, ...]) -> MessageWriter:
+    """Put names of sites."""
+    writer.number(len(names))
+    for name in names:
+        writer.sized(name.encode())
+    return writer
+
+
+def read_names(reader: MessageReader) -> tuple[str, ...]:
+    """Take names of sites."""
     n_names = reader.number()
     if n_names > _MOST_SITES:
         raise DataError(f"more than {_MOST_SITES} sites")

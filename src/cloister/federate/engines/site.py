@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from cloister.core.errors import CloisterError, Conflict, DataError, SettingsErr
 from cloister.federate.engines.agreement import FederationAgreement
 from cloister.federate.engines.local_trainer import LocalTrainer, SiteLesson
 from cloister.federate.engines.round_messages import RoundAnnouncement, SiteUpdate
+from cloister.federate.engines.session_end import EndReply, EndRequest, SessionEnd
 from cloister.federate.engines.site_call import (
     NO_CALL,
     SiteCall,
@@ -26,7 +28,8 @@ from cloister.federate.engines.site_call import (
     SiteReply,
     call_id_of,
 )
-from cloister.federate.engines.site_memory import SiteAnswer, SiteMemory
+from cloister.federate.engines.site_memory import SiteAnswer, SiteMemory, TrainedOn
+from cloister.federate.engines.site_sessions import SessionKey
 from cloister.privacy.clipping import clipped
 from cloister.privacy.identity import Directory, SigningIdentity
 from cloister.privacy.ledger.ledger import Ledger
@@ -39,11 +42,13 @@ from cloister.privacy.secure_aggregation.messages import (
     SurvivorSet,
     SurvivorSignatures,
 )
+from cloister.rank.ranker import LARGEST_SCORE, Ranker
 from cloister.store.database import Database
 
 __all__ = ["Site", "SiteKeys"]
 
 _log: Final = logging.getLogger(__name__)
+_ROUNDING: Final = 1e-9  # sums of doubles: far more than they can be off
 
 
 class SiteKeys(NamedTuple):
@@ -76,7 +81,9 @@ class Site:
 
     It trusts the transport to let nobody but the coordinator call. Against a coordinator that
     lies: it trains by its own agreement, takes part in a session once, begins no attempt that is
-    not newer than all before, and records each release before it leaves, or refuses it.
+    not newer than all before, and records each release before it leaves, or refuses it. With
+    secure aggregation it shares a sum only with sites that were told the same, and refuses a
+    ranker that the rounds since its last one cannot have led to.
 
     Parameters
     ----------
@@ -90,6 +97,8 @@ class Site:
         Its memory and its ledger.
     keys
         For secure aggregation.
+    first
+        The ranker that the training begins with, as all sites agreed; untrained unless given.
     """
 
     def __init__(
@@ -100,6 +109,7 @@ class Site:
         database: Database,
         *,
         keys: SiteKeys | None = None,
+        first: Ranker | None = None,
     ) -> None:
         _check_setup(agreement, trainer, keys)
         self.site_id = site_id
@@ -108,6 +118,8 @@ class Site:
         most = None if agreement.privacy is None else agreement.privacy.n_rounds
         self._memory = SiteMemory(database, site_id, most_releases=most)
         self._keys = keys
+        start = first or Ranker.initial(agreement.ranker)
+        self._start = TrainedOn(0, start.parameters.astype(np.float64))
         self._open: _Open | None = None
         self._lock = threading.Lock()
 
@@ -142,6 +154,8 @@ class Site:
         if call.method is SiteMethod.HELLO:  # also while it trains
             return self._agreement.digest().encode()
         with self._lock:
+            if call.method is SiteMethod.END_SESSION:
+                return self._end_session(call)
             call_id = call_id_of(call)
             given = self._memory.answer_to(call_id)
             if given is not None:
@@ -167,7 +181,7 @@ class Site:
         told = self._announced(call, secure=True)
         self._memory.check_release(told, self._agreement.release())
         keys = self._required_keys()
-        session = self._agreement.session(told.session_id, told.members)
+        session = self._agreement.session(told.session_id, told.members, announced=told.digest())
         self._open = None
         client = AggregationClient(session, self.site_id, keys.identity, keys.directory)
         content = client.advertise_keys().to_bytes()
@@ -183,7 +197,8 @@ class Site:
                 where=self.site_id,
             )
         told, client = self._open
-        content, release = b"", None
+        sessions = self._memory.sessions
+        content, release, in_session = b"", None, None
         match call.method:
             case SiteMethod.SHARE_KEYS:
                 content = client.share_keys(Roster.from_bytes(call.payload)).to_bytes()
@@ -191,12 +206,16 @@ class Site:
                 client.receive_shares(DeliveredShares.from_bytes(call.payload))
                 content = client.mask_input(self._vector(told)).to_bytes()
                 release = self._agreement.release()
+                in_session = partial(
+                    sessions.mask, holders=client.holders, n_to_abort=client.n_to_abort
+                )
             case SiteMethod.SIGN_SURVIVORS:
                 content = client.sign_survivors(SurvivorSet.from_bytes(call.payload)).to_bytes()
             case _:
                 signed = SurvivorSignatures.from_bytes(call.payload)
                 content = client.reveal_shares(signed).to_bytes()
-        return self._kept(told, SiteAnswer(call_id, content, release))
+                in_session = partial(sessions.reveal, owners=client.survivors)
+        return self._kept(told, SiteAnswer(call_id, content, release, in_session))
 
     def _kept(self, told: RoundAnnouncement, answer: SiteAnswer) -> bytes:
         try:
@@ -204,6 +223,27 @@ class Site:
         except BaseException:
             self._open = None  # the client went on without its answer: its part is over
             raise
+
+    def _end_session(self, call: SiteCall) -> bytes:
+        """Promise to reveal no more in a session, and free its pages if enough others promised.
+
+        The promise is on disk, and the session's secrets are dropped, before anything is signed.
+        """
+        asked = EndRequest.from_bytes(call.payload)
+        keys, name = self._required_keys(), self._agreement.name
+        if asked.training != name or not self._agreement.secure_aggregation:
+            raise Conflict("another training", where=self.site_id)
+        key = SessionKey(name, asked.session_id)
+        revealed = self._memory.end_session(key)
+        if self._open is not None and self._open.told.session_id == asked.session_id:
+            self._open = None
+        own = SessionEnd.sign(keys.identity, *key, self.site_id, revealed)
+        promised = {
+            end.site
+            for end in (own, *asked.ends)
+            if self.site_id not in end.revealed and end.is_signed(keys.directory, *key)
+        }
+        return EndReply(own, self._memory.free_pages(key, promised)).to_bytes()
 
     def _vector(self, told: RoundAnnouncement) -> NDArray[np.generic]:
         """Train, and return what secure aggregation adds up."""
@@ -222,7 +262,7 @@ class Site:
             told.model,
             round=told.round_number,
             attempt=told.attempt,
-            last_counted=told.last_counted,
+            settled=self._memory.settled(told, self._trainer.held_sessions()),
         )
         if self._agreement.privacy is not None or not lesson.n_interactions:
             return lesson
@@ -241,13 +281,40 @@ class Site:
             )
         if secure != agreed.secure_aggregation:
             raise AggregationFailed("not what was agreed on for this training", where=self.site_id)
-        if told.round_number != call.round_number or len(told.model) != agreed.n_parameters:
+        fits = told.round_number == call.round_number and bool(told.session_id) == secure
+        if not fits or len(told.model) != agreed.n_parameters:
             raise DataError("the announcement does not fit its call", where=self.site_id)
         privacy = agreed.privacy
         if privacy is not None and told.round_number >= privacy.n_rounds:
             raise DataError("more rounds than were agreed on", where=self.site_id)
         self._memory.check_new(told)
+        self._check_ranker(told)
         return told
+
+    def _check_ranker(self, told: RoundAnnouncement) -> None:
+        """Refuse a ranker whose scores may overflow, or that honest rounds cannot have led to.
+
+        In the open the coordinator sees every update anyway: there any distance is allowed.
+        """
+        agreed, keys = self._agreement, self._keys
+        if agreed.ranker.largest_score(told.model) > LARGEST_SCORE:
+            raise DataError("scores of this ranker may overflow", where=self.site_id)
+        if not agreed.secure_aggregation or keys is None:
+            return
+        known = self._memory.trained_on(agreed.name) or self._start
+        n_rounds = told.round_number - known.round_number
+        if n_rounds == 0:
+            is_near = np.array_equal(told.model, known.model)
+        else:
+            distance = float(np.linalg.norm(told.model - known.model))
+            reach = n_rounds * agreed.largest_step(len(keys.directory))
+            is_near = distance <= reach + _ROUNDING * (1 + float(np.linalg.norm(known.model)))
+        if not is_near:
+            raise Conflict(
+                f"{n_rounds} rounds cannot have led to this ranker",
+                where=self.site_id,
+                remedy="begin a new training with all sites if the ranker was replaced",
+            )
 
     def _required_keys(self) -> SiteKeys:
         if self._keys is None:

@@ -30,7 +30,7 @@ __all__ = [
 
 SiteId = NewType("SiteId", str)  # a node of a federation; it hosts many users
 
-PROTOCOL_VERSION: Final = 3  # change it when a message changes its form or its meaning
+PROTOCOL_VERSION: Final = 4  # change it when a message changes its form or its meaning
 MAX_CALL_BYTES: Final = 1 << 26  # eight million parameters
 _CALL: Final = b"CSC2"
 _REPLY: Final = b"CSR2"
@@ -43,6 +43,7 @@ class SiteMethod(StrEnum):
     """What a site can be asked for: training in the open, or a stage of secure aggregation.
 
     ``hello`` asks for nothing but an answer: whether the site is there, and by which agreement.
+    ``end_session`` asks a site to promise that it reveals nothing more in a session.
     """
 
     HELLO = "hello"
@@ -52,6 +53,7 @@ class SiteMethod(StrEnum):
     MASK_INPUT = "mask_input"
     SIGN_SURVIVORS = "sign_survivors"
     REVEAL_SHARES = "reveal_shares"
+    END_SESSION = "end_session"
 
 
 class SiteCall(NamedTuple):

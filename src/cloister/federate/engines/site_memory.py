@@ -3,19 +3,25 @@
 An answer, the round that it belongs to and the record of what it releases are one transaction,
 made before the answer leaves. A site that is killed has done all of it or nothing, and answers an
 equal call with the same bytes afterwards. Answers are dropped when the next round or attempt
-begins, and so is the ledger's copy of what was released; calls of those before are refused.
+begins, and so is the ledger's copy of what was released; calls of those before are refused. The
+last ranker that the site trained on stays, and so do all sessions (`site_sessions`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
+import numpy as np
 import sqlalchemy as sa
+from numpy.typing import NDArray
 
 from cloister.core.errors import BudgetExceeded, Conflict
-from cloister.federate.engines.round_messages import RoundAnnouncement
+from cloister.federate.engines.local_trainer import Settled
+from cloister.federate.engines.round_messages import RoundAnnouncement, model_bytes, read_model
 from cloister.federate.engines.site_call import SiteId
+from cloister.federate.engines.site_sessions import SESSIONS_MIGRATION, SessionKey, SiteSessions
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.ledger.outbox import note_delivery
 from cloister.privacy.release import Release
@@ -26,7 +32,7 @@ from cloister.store.migrations import Migration, Schema
 if TYPE_CHECKING:
     from alembic.operations import Operations
 
-__all__ = ["SiteAnswer", "SiteMemory"]
+__all__ = ["SiteAnswer", "SiteMemory", "TrainedOn"]
 
 COORDINATOR: Final = "coordinator"
 _NAME: Final = "cloister_site_answer"
@@ -37,6 +43,7 @@ _ANSWERS: Final = sa.table(
     sa.column("content", sa.LargeBinary),
 )
 _ROUNDS: Final = KeyedState("site-rounds")  # by training: round, attempt, ledger entry, releases
+_RANKERS: Final = KeyedState("site-rankers")  # by training: the last round begun, and its ranker
 
 
 def _create_table(operations: Operations) -> None:
@@ -59,11 +66,21 @@ class SiteAnswer(NamedTuple):
         The bytes.
     release
         What they release, where they do.
+    in_session
+        What the site remembers of the session together with the answer.
     """
 
     call_id: bytes
     content: bytes
     release: Release | None = None
+    in_session: Callable[[sa.Connection, SessionKey], None] | None = None
+
+
+class TrainedOn(NamedTuple):
+    """The last ranker that a site has trained on, and in which round."""
+
+    round_number: int
+    model: NDArray[np.float64]
 
 
 class SiteMemory:
@@ -80,7 +97,7 @@ class SiteMemory:
     """
 
     schema: ClassVar[Schema] = Schema(
-        "site-answers", (Migration(1, "create the table", _create_table),)
+        "site-answers", (Migration(1, "create the table", _create_table), SESSIONS_MIGRATION)
     )
 
     def __init__(
@@ -90,6 +107,7 @@ class SiteMemory:
         self._most_releases = most_releases
         self._site = site
         self.ledger = Ledger(database)
+        self.sessions = SiteSessions()
         database.migrate(KeyedState.schema)
         database.migrate(self.schema)
 
@@ -101,6 +119,35 @@ class SiteMemory:
         """Return the last round of a training that was begun; -1 for none."""
         found = self._database.run(lambda c: _ROUNDS.get(c, training), read_only=True)
         return -1 if found is None else int(found.value["round"])
+
+    def trained_on(self, training: str) -> TrainedOn | None:
+        """Return the last ranker of a training that the site began a round with."""
+        found = self._database.run(lambda c: _RANKERS.get(c, training), read_only=True)
+        if found is None:
+            return None
+        return TrainedOn(found.value["round"], read_model(bytes.fromhex(found.value["model"])))
+
+    def settled(self, told: RoundAnnouncement, held: Collection[str]) -> Settled:
+        """Return what became of the sessions that hold pages.
+
+        That the last round counted is written down first: a page of it is never free again.
+        """
+        if not told.session_id:
+            return Settled(last_counted=told.last_counted)
+
+        def work(connection: sa.Connection) -> Settled:
+            self.sessions.count(connection, told.training, told.last_counted)
+            return self.sessions.settled(connection, told, held)
+
+        return self._database.run(work)
+
+    def end_session(self, key: SessionKey) -> tuple[str, ...]:
+        """Promise on disk to reveal no more; return of whose seeds shares have left."""
+        return self._database.run(lambda connection: self.sessions.end(connection, key))
+
+    def free_pages(self, key: SessionKey, promised: Collection[str]) -> bool:
+        """Free a session's pages if enough holders have promised; say whether any are locked."""
+        return self._database.run(lambda c: self.sessions.free(c, key, promised))
 
     def check_new(self, told: RoundAnnouncement) -> None:
         """Raise `Conflict` unless this attempt comes after all that were begun."""
@@ -127,6 +174,10 @@ class SiteMemory:
                 note_delivery(connection, last["entry"], now)
             connection.execute(_ANSWERS.delete().where(_ANSWERS.c.training == told.training))
             self._put_round(connection, told, entry, last)
+            if told.session_id:
+                self.sessions.join(connection, told)
+            model = model_bytes(told.model).hex()
+            _RANKERS.put(connection, told.training, {"round": told.round_number, "model": model})
             return _put_answer(connection, told, answer)
 
         return self._database.run(work)
@@ -139,6 +190,10 @@ class SiteMemory:
             last = _round_in(connection, told)
             if (last.get("round"), last.get("attempt")) != (told.round_number, told.attempt):
                 raise _over(told)
+            key = SessionKey(told.training, told.session_id)
+            self.sessions.check_open(connection, key)
+            if answer.in_session is not None:
+                answer.in_session(connection, key)
             if entry:
                 self._put_round(connection, told, entry, last)
             return _put_answer(connection, told, answer)

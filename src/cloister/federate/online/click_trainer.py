@@ -1,7 +1,8 @@
 """A site whose users are real: each learns from the pages that it was shown, in every round.
 
-What leaves the site is decided elsewhere (`cloister.federate.engines.site`). Here it is seen to
-that no page is lost and none counts twice, whatever crashes and however often a round is begun.
+What leaves the site is decided elsewhere (`cloister.federate.engines.site`). This trainer takes
+each page for one round or session at a time, so that none counts twice, whatever crashes and
+however often a round is begun.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from numpy.typing import NDArray
 
 from cloister.core.errors import SettingsError
 from cloister.federate.engines.agreement import FederationAgreement
-from cloister.federate.engines.local_trainer import SiteLesson
+from cloister.federate.engines.local_trainer import Settled, SiteLesson
 from cloister.federate.online.click_log import ClickLog
 from cloister.federate.online.logged_training import LoggedPage, flat_pages, train_users
 from cloister.federate.online.taken_pages import (
     Taking,
+    held_sessions,
     settle_rounds,
     take_pages,
     users_ready,
@@ -29,6 +31,7 @@ from cloister.privacy.clipping import clipped
 __all__ = ["ClickTrainer"]
 
 _COINS: Final = secrets.SystemRandom()
+_NOTHING_TAKEN: Final = Settled()
 
 
 class ClickTrainer:
@@ -61,28 +64,37 @@ class ClickTrainer:
         self._max_pages = most
 
     def train(
-        self, model: NDArray[np.float64], *, round: int, attempt: int = 0, last_counted: int = -1
+        self,
+        model: NDArray[np.float64],
+        *,
+        round: int,
+        attempt: int = 0,
+        settled: Settled = _NOTHING_TAKEN,
     ) -> SiteLesson:
         """Return what the site's users learn from this ranker.
 
-        The pages are marked as taken for the round before anything is learnt.
+        The pages are marked as taken for the round, or for its session, before anything is learnt.
         """
-        users = self._take(round, last_counted)
+        users = self._take(self._taking(round, settled))
         agreed = self._agreement
         pages = flat_pages(users, agreed.ranker.n_features)
         updates = train_users(pages, model, agreed.ranker, agreed.training, round=round)
         n_pages = np.array([len(user) for user in users], np.int64)
         return self._lesson(updates, n_pages)
 
-    def _taking(self, round: int) -> Taking:
-        agreed = self._agreement
-        return Taking(agreed.name, round, agreed.ranker.n_features, self._log.settled_before())
+    def held_sessions(self) -> frozenset[str]:
+        """Return the sessions for which pages were taken that are still there."""
+        return self._log.database.run(
+            lambda connection: held_sessions(connection, self._agreement.name), read_only=True
+        )
 
-    def _take(self, round: int, last_counted: int) -> list[list[LoggedPage]]:
-        taking = self._taking(round)
+    def _taking(self, round: int, settled: Settled) -> Taking:
+        agreed, before = self._agreement, self._log.settled_before()
+        return Taking(agreed.name, round, settled, agreed.ranker.n_features, before)
 
+    def _take(self, taking: Taking) -> list[list[LoggedPage]]:
         def work(connection: sa.Connection) -> list[list[LoggedPage]]:
-            settle_rounds(connection, taking.training, last_counted)
+            settle_rounds(connection, taking)
             users = [user for user in users_ready(connection, taking) if self._takes_part()]
             return take_pages(connection, taking, users, self._max_pages)
 

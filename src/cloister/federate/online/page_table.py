@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from cloister.core.errors import Damaged, DataError, SettingsError
 from cloister.core.ids import AgentId, checked_id
 from cloister.federate.online.logged_training import LoggedPage
+from cloister.rank.ranker import LARGEST_FEATURE
 from cloister.store.migrations import Migration, Schema
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FREE",
+    "NO_SESSION",
     "NO_TRIAL",
     "PAGES",
     "PAGE_SCHEMA",
@@ -35,6 +37,7 @@ __all__ = [
 MOST_CANDIDATES: Final = 10_000
 NO_TRIAL: Final = ""
 FREE: Final = ""  # taken by no training
+NO_SESSION: Final = ""  # taken in the open, or by a version that did not say
 _NAME: Final = "cloister_shown_page"
 
 PAGES: Final = sa.table(
@@ -52,6 +55,7 @@ PAGES: Final = sa.table(
     sa.column("clicks", sa.LargeBinary),  # 0 or 1 for each rank
     sa.column("taken_by", sa.Text),  # the training
     sa.column("taken_round", sa.BigInteger),
+    sa.column("taken_session", sa.Text),  # of secure aggregation; empty in the open
 )
 
 
@@ -76,7 +80,18 @@ def _create_table(operations: Operations) -> None:
         operations.create_index(f"{_NAME}_{column}", _NAME, [column])
 
 
-PAGE_SCHEMA: Final = Schema("shown-pages", (Migration(1, "create the table", _create_table),))
+def _add_session(operations: Operations) -> None:
+    session = sa.Column("taken_session", sa.Text, nullable=False, server_default=NO_SESSION)
+    operations.add_column(_NAME, session)
+
+
+PAGE_SCHEMA: Final = Schema(
+    "shown-pages",
+    (
+        Migration(1, "create the table", _create_table),
+        Migration(2, "say for which session a page was taken", _add_session),
+    ),
+)
 
 
 class ShownPage(NamedTuple):
@@ -129,6 +144,7 @@ def row_of(shown: ShownPage) -> dict[str, Any]:
         "clicks": bytes(len(places)),
         "taken_by": FREE,
         "taken_round": -1,
+        "taken_session": NO_SESSION,
     }
 
 
@@ -162,7 +178,7 @@ def _check(features: NDArray[Any], drawn: NDArray[Any], places: NDArray[Any]) ->
         and 1 <= n <= MOST_CANDIDATES
         and len(features) == n
         and drawn.ndim == places.ndim == 1
-        and bool(np.isfinite(features).all() and np.isfinite(drawn).all())
+        and bool((np.abs(features) <= LARGEST_FEATURE).all() and np.isfinite(drawn).all())
         and len(places) >= 1
         and np.issubdtype(places.dtype, np.integer)
         and bool(((places >= 0) & (places < n)).all())
@@ -170,7 +186,8 @@ def _check(features: NDArray[Any], drawn: NDArray[Any], places: NDArray[Any]) ->
     )
     if not sound:
         raise DataError(
-            "a page needs finite features and scores of its candidates, and different ones shown",
+            f"a page needs features up to {LARGEST_FEATURE:g} and finite scores of its candidates,"
+            " and different ones shown",
             where="page",
         )
 

@@ -1,9 +1,11 @@
 """Which pages a round has learnt from: each page counts in one round or in none.
 
-A page is free, or taken for one round of one training. When the next round begins, the site is told
-the last round in which its update counted: pages taken for that one are used up and deleted, those
-taken since are free again. Both, and what is taken anew, are one transaction of the
-caller's: a crash leaves all of it or nothing.
+A page is free, or taken for one round of one training. With secure aggregation it is locked to one
+session. When the next round begins, pages whose round has counted are deleted. In the open, those
+taken since are free again, by the coordinator's word. With secure aggregation a page is free again
+only if its session can never be opened (`Settled.free`); else it stays locked until it is too old.
+Deleting, freeing and taking are one transaction of the caller's: a crash leaves all of it or
+nothing.
 
 A page that another training has taken stays so until it is forgotten: whether that one counted it
 is not known here.
@@ -16,10 +18,11 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
+from cloister.federate.engines.local_trainer import Settled
 from cloister.federate.online.logged_training import LoggedPage
-from cloister.federate.online.page_table import FREE, NO_TRIAL, PAGES, page_of
+from cloister.federate.online.page_table import FREE, NO_SESSION, NO_TRIAL, PAGES, page_of
 
-__all__ = ["Taking", "settle_rounds", "take_pages", "users_ready"]
+__all__ = ["Taking", "held_sessions", "settle_rounds", "take_pages", "users_ready"]
 
 
 class Taking(NamedTuple):
@@ -29,6 +32,8 @@ class Taking(NamedTuple):
     ----------
     training, round
         For which they are taken.
+    settled
+        For which session they are taken, and what became of the pages that were taken before.
     n_features
         Of the training's ranker; pages with others are left alone.
     settled_before
@@ -37,20 +42,27 @@ class Taking(NamedTuple):
 
     training: str
     round: int
+    settled: Settled
     n_features: int
     settled_before: int
 
 
-def settle_rounds(connection: sa.Connection, training: str, last_counted: int) -> None:
-    """Delete the pages that have counted, and free the others that were taken.
+def settle_rounds(connection: sa.Connection, taking: Taking) -> None:
+    """Delete the pages that have counted, and free those that may be learnt from again.
 
-    A site trains in a round before it counts there, so no page is left of a round before the last
-    that counted, unless the database was restored from a backup. Such a page may have counted, and
-    is deleted.
+    In the open, a site trains in a round before it counts there, so no page is left of a round
+    before the last that counted, unless the database was restored from a backup. Such a page may
+    have counted, and is deleted.
     """
-    taken = PAGES.c.taken_by == training
-    connection.execute(PAGES.delete().where(taken, PAGES.c.taken_round <= last_counted))
-    connection.execute(PAGES.update().where(taken).values(taken_by=FREE, taken_round=-1))
+    connection.execute(PAGES.delete().where(_has_counted(taking)))
+    free = {"taken_by": FREE, "taken_round": -1, "taken_session": NO_SESSION}
+    connection.execute(PAGES.update().where(_is_freed(taking)).values(**free))
+
+
+def held_sessions(connection: sa.Connection, training: str) -> frozenset[str]:
+    """Return the sessions for which pages were taken that are still there."""
+    query = sa.select(PAGES.c.taken_session).where(PAGES.c.taken_by == training).distinct()
+    return frozenset(connection.scalars(query)) - {NO_SESSION}
 
 
 def users_ready(connection: sa.Connection, taking: Taking) -> list[str]:
@@ -73,7 +85,12 @@ def take_pages(
     chosen = [{"b_id": row.page_id} for row in connection.execute(oldest) if row.agent in wanted]
     if chosen:
         this = PAGES.update().where(PAGES.c.page_id == sa.bindparam("b_id"))
-        connection.execute(this.values(taken_by=taking.training, taken_round=taking.round), chosen)
+        values = {
+            "taken_by": taking.training,
+            "taken_round": taking.round,
+            "taken_session": taking.settled.session_id,
+        }
+        connection.execute(this.values(**values), chosen)
     return _taken(connection, taking)
 
 
@@ -82,12 +99,31 @@ def _taken(connection: sa.Connection, taking: Taking) -> list[list[LoggedPage]]:
     query = (
         sa.select(PAGES.c.agent, PAGES.c.n_features, *columns)
         .where(PAGES.c.taken_by == taking.training, PAGES.c.taken_round == taking.round)
+        .where(PAGES.c.taken_session == taking.settled.session_id)
         .order_by(PAGES.c.agent, PAGES.c.shown_at, PAGES.c.page_id)
     )
     by_user: dict[str, list[LoggedPage]] = {}
     for row in connection.execute(query):
         by_user.setdefault(row.agent, []).append(page_of(row))
     return list(by_user.values())
+
+
+def _has_counted(taking: Taking) -> sa.ColumnElement[bool]:
+    """Return the condition of pages that are used up."""
+    settled = taking.settled
+    plain = (PAGES.c.taken_session == NO_SESSION) & (PAGES.c.taken_round <= settled.last_counted)
+    counted = PAGES.c.taken_session.in_(sorted(settled.counted))
+    return (PAGES.c.taken_by == taking.training) & (plain | counted)
+
+
+def _is_freed(taking: Taking) -> sa.ColumnElement[bool]:
+    """Return the condition of pages that were taken and may be learnt from again.
+
+    With secure aggregation, pages of no known session stay locked: an earlier version took them.
+    """
+    settled = taking.settled
+    free = [NO_SESSION] if settled.session_id == NO_SESSION else sorted(settled.free)
+    return (PAGES.c.taken_by == taking.training) & PAGES.c.taken_session.in_(free)
 
 
 def _ready(taking: Taking) -> sa.ColumnElement[bool]:

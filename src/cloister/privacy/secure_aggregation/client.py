@@ -98,6 +98,21 @@ class AggregationClient:
         """The peers whose shares did not arrive, or not as they were sent."""
         return tuple(self._transcript.client_id(peer) for peer in self._unreadable)
 
+    @property
+    def holders(self) -> tuple[str, ...]:
+        """Who holds shares of this client's seed, itself among them; known from stage 1 on."""
+        return tuple(self._transcript.client_id(holder) for holder in self._holders)
+
+    @property
+    def n_to_abort(self) -> int:
+        """How many of them must promise to reveal nothing, until its seed can never be opened."""
+        return self._session.n_to_abort(self._transcript.n_clients)
+
+    @property
+    def survivors(self) -> tuple[str, ...]:
+        """The holders' set U3 as this client signed it: whose seeds it gives shares of."""
+        return tuple(self._transcript.client_id(peer) for peer in self._near(self._survivors))
+
     def advertise_keys(self) -> AdvertisedKeys:
         """Stage 0: draw two key pairs and the self-mask's seed; sign the public part."""
         with self._step(Stage.ADVERTISE_KEYS):
@@ -291,8 +306,12 @@ class AggregationClient:
 
     def _peers(self, places: tuple[int, ...]) -> list[int]:
         """Return this client's neighbours among some clients."""
+        return [peer for peer in self._near(places) if peer != self._place]
+
+    def _near(self, places: tuple[int, ...]) -> list[int]:
+        """Return those of some clients whose shares this client holds, itself among them."""
         present = set(places)
-        return [peer for peer in self._holders if peer in present and peer != self._place]
+        return [holder for holder in self._holders if holder in present]
 
     def _mask_with(self, peer: int) -> bytes:
         low, high = sorted((self._place, peer))

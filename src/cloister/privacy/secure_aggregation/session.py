@@ -27,7 +27,8 @@ class Session(Settings):
     A client takes part in a session once. Nothing here remembers that beyond one
     `AggregationClient`: a client that is started again and joins the same session with fresh keys
     can be summed twice, and its two vectors be told apart. Whoever runs clients keeps the ids of
-    the sessions that each began, on disk before its keys leave, and refuses them afterwards.
+    the sessions that each began, on disk before its keys leave, and refuses them afterwards
+    (`cloister.federate.engines.site_sessions` does).
 
     Parameters
     ----------
@@ -43,6 +44,9 @@ class Session(Settings):
         A sum over fewer clients is not revealed; noise shares are calibrated on it.
     n_colluders
         How many clients may collude with a server that lies.
+    announced
+        SHA-256 of what the clients were told to compute, 64 hexadecimal digits; empty unless given.
+        Clients that were told different things have different contexts, and form no sum.
     security_bits, grinding_bits, failure_bits
         See `neighbours`; the defaults bound what fails by 2^-40 and 2^-20.
 
@@ -60,6 +64,7 @@ class Session(Settings):
     fixed_point: FixedPoint
     min_survivors: int = Field(ge=2)
     n_colluders: int = Field(ge=0)
+    announced: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
     security_bits: int = Field(default=40, ge=20, le=256)
     grinding_bits: int = Field(default=40, ge=0, le=256)
     failure_bits: int = Field(default=20, ge=1, le=256)
@@ -114,6 +119,21 @@ class Session(Settings):
             grinding_bits=self.grinding_bits,
             failure_bits=self.failure_bits,
         )
+
+    def n_to_abort(self, n_advertised: int) -> int:
+        """Return how many of a client's holders must promise to reveal nothing of its seed.
+
+        Of h holders t can open a seed. If ``h - t + n_colluders + 1`` have promised, at least
+        ``h - t + 1`` of them are honest and keep it, and at most ``t - 1`` shares are left.
+
+        Examples
+        --------
+        >>> Session.new("abcde", n_values=2, min_survivors=4, fixed_point=FixedPoint(bound=1.0),
+        ...             n_colluders=1).n_to_abort(5)
+        3
+        """
+        plan = self.plan(n_advertised)
+        return plan.n_holders - plan.threshold + self.n_colluders + 1
 
     @cached_property
     def context(self) -> bytes:

@@ -35,7 +35,7 @@ from cloister.pods.sync import SyncCounts
 from cloister.privacy.mechanisms.secure_noise import SecureNoise
 from cloister.search.node import SubQuery
 from cloister.search.shard_node import ShardNode
-from cloister.services.first_ranker import fits_pages
+from cloister.services.first_ranker import first_ranker, fits_pages
 from cloister.services.node.broker_link import BrokerLink
 from cloister.services.node.coordinator_link import CoordinatorLink
 from cloister.services.node.messages import NodeStatus, Published
@@ -94,6 +94,7 @@ class Node:
             _trainer(file, roster, self.log),
             database,
             keys=site_keys(file.signing_key, file.name, roster, file.simulated),
+            first=first_ranker(roster.agreement.ranker),
         )
         self.ledger = self._site.ledger
         rankers = RankerFiles(file.files)
