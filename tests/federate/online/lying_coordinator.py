@@ -75,7 +75,6 @@ AGREEMENT = FederationAgreement(
 )
 IDENTITIES = {site: SigningIdentity.generate() for site in (*HONEST, MALLORY)}
 DIRECTORY = Directory({site: one.public for site, one in IDENTITIES.items()})
-SESSION_IDS = tuple(hashlib.sha256(bytes((i,))).hexdigest() for i in range(4))
 
 
 @cache
@@ -238,13 +237,6 @@ class Target:
             return frozenset(connection.scalars(query))
 
 
-AFTER = {
-    SiteMethod.ADVERTISE_KEYS: SiteMethod.SHARE_KEYS,
-    SiteMethod.SHARE_KEYS: SiteMethod.MASK_INPUT,
-    SiteMethod.MASK_INPUT: SiteMethod.SIGN_SURVIVORS,
-    SiteMethod.SIGN_SURVIVORS: SiteMethod.REVEAL_SHARES,
-    SiteMethod.REVEAL_SHARES: SiteMethod.ADVERTISE_KEYS,
-}
 SITES = st.sampled_from([HONEST] * 4 + [(A,), (B,), (C,), (A, B), (B, C), (A, C)])
 LIES = st.sampled_from([""] * 4 + ["leave one out", "leave Mallory out", "leave another out"])
 
@@ -259,6 +251,7 @@ class LyingCoordinator(RuleBasedStateMachine):
         self.folder = Path(mkdtemp(prefix="lying-"))
         self.now = 1_700_000_000.0
         self.attempt = 0
+        self.session_ids: list[str] = []
         self.last: RoundAnnouncement | None = None
         self.targets = {name: self._target(name) for name in HONEST}
         self.advertised: dict[tuple[str, bytes], dict[str, AdvertisedKeys]] = {}
@@ -278,32 +271,42 @@ class LyingCoordinator(RuleBasedStateMachine):
 
     # What it can do.
 
-    @rule(what=st.sampled_from(["new", "same", "other"]), session=st.integers(0, 3),
+    @rule(what=st.sampled_from(["new", "new", "same", "other", "old"]),
           round=st.sampled_from([0, 0, 0, 1]), counted=st.sampled_from([-1, 0]),
-          shift=st.sampled_from([0.0, 0.0, 0.5]), to=SITES)  # fmt: skip
+          shift=st.sampled_from([0.0, 0.0, 0.5]), to=SITES, split=st.sampled_from([False] * 3 + [True]),
+          n_stages=st.sampled_from([0, 0, 2, 4]))  # fmt: skip
     def announce(
         self,
         what: str,
-        session: int,
         round: int,
         counted: int,
         shift: float,
         to: tuple[SiteId, ...],
+        split: bool,
+        n_stages: int,
     ) -> None:
-        """Announce a session: a new one, the last one to others, or the last one in other words."""
+        """Announce a session, and lead sites through its first stages.
+
+        It is a new one, the last one to others, the last one in other words, or an old one. With a
+        split, the last of the sites is told something else than the others.
+        """
         LyingCoordinator.n_steps += 1
         told = self.last
         if what != "same" or told is None:
-            session_id = SESSION_IDS[session]
-            if what == "other" and told is not None:
-                session_id = told.session_id
+            session_id = hashlib.sha256(bytes((len(self.session_ids),))).hexdigest()
+            if what in ("other", "old") and told is not None:
+                session_id = told.session_id if what == "other" else self.session_ids[0]
+            self.session_ids.append(session_id)
             self.attempt += 1
             told = RoundAnnouncement(
                 AGREEMENT.name, AGREEMENT.digest(), round, self.attempt, -1,
                 (*HONEST, MALLORY), session_id, np.full(N_FEATURES, shift if round else 0.0),
             )  # fmt: skip
         self.last = told
+        self.attempt += 1
         for name in to:
+            if split and name == to[-1]:
+                told = told._replace(attempt=self.attempt)
             own = told._replace(last_counted=min(counted, told.round_number - 1))
             answer = self._call(name, SiteMethod.ADVERTISE_KEYS, own.to_bytes())
             if answer is not None:
@@ -312,29 +315,20 @@ class LyingCoordinator(RuleBasedStateMachine):
                 target.told, target.keys, target.known = told, keys, None
                 target.stage = SiteMethod.SHARE_KEYS
                 self.advertised.setdefault((told.session_id, keys.context), {})[name] = keys
+        self._lead(to, "", n_stages)
 
-    @rule(to=SITES, lie=LIES, n_stages=st.sampled_from([1, 1, 1, 2, 4]))
+    @rule(to=SITES, lie=LIES, n_stages=st.sampled_from([1, 1, 2, 2, 4]))
     def advance(self, to: tuple[SiteId, ...], lie: str, n_stages: int) -> None:
         """Lead sites through the stages that are next for each, with a lie or without one."""
         LyingCoordinator.n_steps += 1
-        stages: dict[SiteMethod, Callable[[SiteId, Target, str], None]] = {
-            SiteMethod.SHARE_KEYS: self._share,
-            SiteMethod.MASK_INPUT: self._mask,
-            SiteMethod.SIGN_SURVIVORS: self._sign,
-            SiteMethod.REVEAL_SHARES: self._reveal,
-        }
-        for _ in range(n_stages):
-            now = {name: self.targets[name].stage for name in to}
-            for name, stage in now.items():
-                if stage in stages:
-                    stages[stage](name, self.targets[name], lie)
+        self._lead(to, lie, n_stages)
 
-    @rule(session=st.integers(0, 3), current=st.booleans(), to=SITES,
+    @rule(session=st.integers(0, 9), current=st.booleans(), to=SITES,
           lie=st.sampled_from(["", "", "hold back", "forge"]))  # fmt: skip
     def end(self, session: int, current: bool, to: tuple[SiteId, ...], lie: str) -> None:
         """Ask sites to end a session, with promises that others gave, or that it forges."""
         LyingCoordinator.n_steps += 1
-        session_id = SESSION_IDS[session]
+        session_id = hashlib.sha256(bytes((session,))).hexdigest()
         if current and self.last is not None:
             session_id = self.last.session_id
         key = (AGREEMENT.name, session_id)
@@ -352,38 +346,19 @@ class LyingCoordinator(RuleBasedStateMachine):
             if answer is not None:
                 given[name] = EndReply.from_bytes(answer).end
 
-    @rule(to=SITES)
-    def restart(self, to: tuple[SiteId, ...]) -> None:
-        """Have sites started again, which may happen to them at any time."""
+    @rule(what=st.sampled_from(["restart", "search", "replay"]), name=st.sampled_from(HONEST),
+          number=st.integers(0, 50))  # fmt: skip
+    def disturb(self, what: str, name: SiteId, number: int) -> None:
+        """Start a site again, let its user search and click, or send an old call to whomever."""
         LyingCoordinator.n_steps += 1
-        for name in to[:1]:
-            target = self.targets[name]
+        target = self.targets[name]
+        if what == "restart":
             target.site = self._site(name, target.trainer, target.database)
-
-    @rule(name=st.sampled_from(HONEST))
-    def search(self, name: SiteId) -> None:
-        """A user searches and clicks."""
-        LyingCoordinator.n_steps += 1
-        self._search(name)
-
-    def _search(self, name: SiteId) -> None:
-        self.now += 1.0
-        rng = np.random.default_rng(int(self.now))
-        agent = AgentId(f"{name}:ann")
-        features = rng.random((3, N_FEATURES)).astype(np.float32)
-        page = ShownPage(agent, "0" * 64, features, np.zeros(3, np.float32), np.arange(3))
-        log = self.targets[name].log
-        log.click(log.show(page), agent, 2)
-        self.now += 1.0
-
-    @rule(number=st.integers(0, 50), name=st.sampled_from(HONEST))
-    def replay(self, number: int, name: SiteId) -> None:
-        """Send an old call again, to whomever."""
-        LyingCoordinator.n_steps += 1
-        if self.calls:
+        elif what == "search":
+            self._search(name)
+        elif self.calls:
             call = self.calls[-1 - number % len(self.calls)]
-            reply = self.targets[name].site.answer(call.to_bytes())
-            self._see(name, call, SiteReply.from_bytes(reply))
+            self._see(name, call, SiteReply.from_bytes(target.site.answer(call.to_bytes())))
 
     # What must hold.
 
@@ -420,6 +395,16 @@ class LyingCoordinator(RuleBasedStateMachine):
         keys = SiteKeys(IDENTITIES[name], DIRECTORY)
         return Site(name, AGREEMENT, trainer, database, keys=keys)
 
+    def _search(self, name: SiteId) -> None:
+        self.now += 1.0
+        rng = np.random.default_rng(int(self.now))
+        agent = AgentId(f"{name}:ann")
+        features = rng.random((3, N_FEATURES)).astype(np.float32)
+        page = ShownPage(agent, "0" * 64, features, np.zeros(3, np.float32), np.arange(3))
+        log = self.targets[name].log
+        log.click(log.show(page), agent, 2)
+        self.now += 1.0
+
     def _call(self, name: SiteId, method: SiteMethod, payload: bytes) -> bytes | None:
         number = 0 if self.last is None else self.last.round_number
         told = self.targets[name].told
@@ -446,6 +431,19 @@ class LyingCoordinator(RuleBasedStateMachine):
                     known.learn("key_shares", owner, message.sender, share)
                 self.news = True
         return reply.payload
+
+    def _lead(self, to: tuple[SiteId, ...], lie: str, n_stages: int) -> None:
+        stages: dict[SiteMethod, Callable[[SiteId, Target, str], None]] = {
+            SiteMethod.SHARE_KEYS: self._share,
+            SiteMethod.MASK_INPUT: self._mask,
+            SiteMethod.SIGN_SURVIVORS: self._sign,
+            SiteMethod.REVEAL_SHARES: self._reveal,
+        }
+        for _ in range(n_stages):
+            now = {name: self.targets[name].stage for name in to}
+            for name, stage in now.items():
+                if stage in stages:
+                    stages[stage](name, self.targets[name], lie)
 
     def _share(self, name: SiteId, target: Target, lie: str) -> None:
         assert target.told is not None

@@ -150,8 +150,13 @@ class SiteMemory:
         return self._database.run(lambda c: self.sessions.free(c, key, promised))
 
     def check_new(self, told: RoundAnnouncement) -> None:
-        """Raise `Conflict` unless this attempt comes after all that were begun."""
-        self._database.run(lambda c: _check_new(told, _round_in(c, told)), read_only=True)
+        """Raise `Conflict` unless this attempt comes after all others, in a session of its own."""
+
+        def work(connection: sa.Connection) -> None:
+            _check_new(told, _round_in(connection, told))
+            self.sessions.check_new(connection, told)
+
+        self._database.run(work, read_only=True)
 
     def check_release(self, told: RoundAnnouncement, release: Release) -> None:
         """Raise `BudgetExceeded` if it is known already that a release will be refused."""
@@ -174,8 +179,7 @@ class SiteMemory:
                 note_delivery(connection, last["entry"], now)
             connection.execute(_ANSWERS.delete().where(_ANSWERS.c.training == told.training))
             self._put_round(connection, told, entry, last)
-            if told.session_id:
-                self.sessions.join(connection, told)
+            self.sessions.join(connection, told)
             model = model_bytes(told.model).hex()
             _RANKERS.put(connection, told.training, {"round": told.round_number, "model": model})
             return _put_answer(connection, told, answer)

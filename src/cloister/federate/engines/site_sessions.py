@@ -76,12 +76,18 @@ class SessionKey(NamedTuple):
 class SiteSessions:
     """The sessions of one site."""
 
-    def join(self, connection: sa.Connection, told: RoundAnnouncement) -> None:
-        """Write a session down before its keys leave; raise `Conflict` where it is known."""
+    def check_new(self, connection: sa.Connection, told: RoundAnnouncement) -> None:
+        """Raise `Conflict` where the session is known: joined, or ended before it was joined."""
         key = SessionKey(told.training, told.session_id)
         if self._row(connection, key) is not None:
             raise _over(key)
-        self._insert(connection, key, told.round_number, told.attempt, ended=0)
+
+    def join(self, connection: sa.Connection, told: RoundAnnouncement) -> None:
+        """Write a session down before its keys leave; a round in the open has none."""
+        if told.session_id:
+            self.check_new(connection, told)
+            key = SessionKey(told.training, told.session_id)
+            self._insert(connection, key, told.round_number, told.attempt, ended=0)
 
     def mask(
         self, connection: sa.Connection, key: SessionKey, holders: Collection[str], n_to_abort: int
