@@ -273,7 +273,8 @@ class LyingCoordinator(RuleBasedStateMachine):
 
     @rule(what=st.sampled_from(["new", "new", "same", "other", "old"]),
           round=st.sampled_from([0, 0, 0, 1]), counted=st.sampled_from([-1, 0]),
-          shift=st.sampled_from([0.0, 0.0, 0.5]), to=SITES, split=st.sampled_from([False] * 3 + [True]),
+          shift=st.sampled_from([0.0, 0.0, 0.5]), to=SITES,
+          split=st.sampled_from([False] * 3 + [True]),
           n_stages=st.sampled_from([0, 0, 2, 4]))  # fmt: skip
     def announce(
         self,

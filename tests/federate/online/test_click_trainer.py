@@ -118,7 +118,7 @@ def test_pages_taken_by_another_training_are_not_learnt_from_again(database: Dat
     assert ClickTrainer(log, agreed()).train(MODEL, round=0).n_interactions == 1
     other = ClickTrainer(log, agreed(name="second"))
     assert other.train(MODEL, round=0).n_interactions == 0
-    assert log.state().n_taken == 1
+    assert log.state().n_locked == 1
 
 
 def test_pages_taken_before_a_backup_was_restored_are_not_learnt_from_again(

@@ -73,8 +73,10 @@ class LogState(NamedTuple):
         Those that take clicks.
     n_ready
         Those that the next round may learn from.
-    n_taken
-        Those that a round has learnt from which is not known to have counted.
+    n_locked
+        Those that a round has learnt from which is not known to have counted. With secure
+        aggregation no other round learns from them, until other sites have promised to reveal
+        nothing of them, or they are too old.
     n_in_trials
         Those that belong to trials, which no round learns from.
     """
@@ -82,7 +84,7 @@ class LogState(NamedTuple):
     n_pages: int
     n_open: int
     n_ready: int
-    n_taken: int
+    n_locked: int
     n_in_trials: int
 
 

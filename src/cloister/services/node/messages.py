@@ -163,6 +163,7 @@ class NodeStatus(Message):
     n_pods: int
     n_pages: int
     n_pages_ready: int
+    n_pages_locked: int  # in a masked input whose round is not known to have counted
     published: str
     publication: Literal["", "arrived", "waiting", "failed"]
     publication_reason: str

@@ -205,6 +205,7 @@ class Node:
             pods_hidden=sorted(self._registry.hidden_pods(self.name)),
             n_pages=pages.n_pages,
             n_pages_ready=pages.n_ready,
+            n_pages_locked=pages.n_locked,
             published=published.get("digest", ""),
             publication=_publication(published)[0],
             publication_reason=_publication(published)[1],
