@@ -48,8 +48,7 @@ def _status_line(told: Result) -> str:
         return f"{told['form']} statistics of {len(told['tables'])} nodes"
     line = (
         f"{told['n_documents']} documents in {told['n_pods']} pods; {told['n_pages']} pages kept, "
-        f"{told['n_pages_ready']} ready to learn from, {told['n_pages_locked']} locked; "
-        f"ranker {told['serving'][:12]}"
+        f"{told['n_pages_ready']} ready to learn from; ranker {told['serving'][:12]}"
     )
     if told["publication"] == "waiting":
         return f"{line}; statistics wait for the broker"
