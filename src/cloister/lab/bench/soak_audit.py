@@ -29,21 +29,26 @@ _MASKED: Final = MessageWriter().raw(b"CSA1").number(MaskedInput.kind).done()
 _TRIGGERS: Final = f"""
 CREATE TABLE soak_shown (page_id TEXT PRIMARY KEY);
 CREATE TABLE soak_gone (
-    page_id TEXT PRIMARY KEY, trial TEXT, taken_by TEXT, taken_round INTEGER, clicks BLOB,
-    age_s REAL);
+    page_id TEXT PRIMARY KEY, taken_session TEXT, trial TEXT, taken_by TEXT, taken_round INTEGER,
+    clicks BLOB, age_s REAL);
 CREATE TABLE soak_masked (n INTEGER);
 INSERT INTO soak_masked VALUES (0);
 CREATE TRIGGER soak_on_show AFTER INSERT ON cloister_shown_page BEGIN
     INSERT INTO soak_shown VALUES (new.page_id);
 END;
 CREATE TRIGGER soak_on_end AFTER DELETE ON cloister_shown_page BEGIN
-    INSERT INTO soak_gone VALUES (old.page_id, old.trial, old.taken_by, old.taken_round,
-        old.clicks, (julianday('now') - 2440587.5) * 86400 - old.shown_at / 1e6);
+    INSERT INTO soak_gone VALUES (old.page_id, old.taken_session, old.trial, old.taken_by,
+        old.taken_round, old.clicks, (julianday('now') - 2440587.5) * 86400 - old.shown_at / 1e6);
 END;
 CREATE TRIGGER soak_on_answer AFTER INSERT ON cloister_site_answer
 WHEN substr(new.content, 1, {len(_MASKED)}) = X'{_MASKED.hex()}' BEGIN
     UPDATE soak_masked SET n = n + 1;
 END;
+"""
+_LAST_SESSIONS: Final = """
+SELECT session_id FROM cloister_site_session AS one WHERE masked = 1 AND attempt = (
+    SELECT max(attempt) FROM cloister_site_session AS other
+    WHERE other.training = one.training AND other.round = one.round AND other.masked = 1)
 """
 _RELEASED: Final = re.compile(r"(?P<training>.+), round (?P<round>\d+), attempt \d+")
 
@@ -114,9 +119,10 @@ def account_of(state: Path, training: str) -> Account:
     """Read a node's database; nobody must write to it meanwhile."""
     with closing(sqlite3.connect(state)) as connection:
         shown = frozenset(row[0] for row in connection.execute("SELECT page_id FROM soak_shown"))
-        gone = _pages(connection.execute("SELECT * FROM soak_gone"))
-        columns = "page_id, trial, taken_by, taken_round, clicks, 0.0"
-        left = _pages(connection.execute(f"SELECT {columns} FROM cloister_shown_page"))
+        last = frozenset(row[0] for row in connection.execute(_LAST_SESSIONS))
+        gone = _pages(connection.execute("SELECT * FROM soak_gone"), last)
+        columns = "page_id, taken_session, trial, taken_by, taken_round, clicks, 0.0"
+        left = _pages(connection.execute(f"SELECT {columns} FROM cloister_shown_page"), last)
         (n_masked,) = connection.execute("SELECT n FROM soak_masked").fetchone()
     with Database.open(state) as database:
         ledger = Ledger(database)
@@ -167,5 +173,10 @@ def _lines(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
             continue
 
 
-def _pages(rows: sqlite3.Cursor) -> dict[str, PageEnd]:
-    return {page_id: PageEnd(*rest) for page_id, *rest in rows}
+def _pages(rows: sqlite3.Cursor, last: frozenset[str]) -> dict[str, PageEnd]:
+    """Return pages; those locked in an attempt before a round's last were not counted by it."""
+    found = {}
+    for page_id, session, *rest in rows:
+        page = PageEnd(*rest)
+        found[page_id] = page if session in last else page._replace(taken_by="")
+    return found
