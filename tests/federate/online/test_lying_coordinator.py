@@ -59,7 +59,7 @@ class Federation:
         self.now = 1.7e9
         self.databases = {name: Database.open(folder / f"{name}.db") for name in (*NAMES, "hub")}
         identities = {name: SigningIdentity.generate() for name in NAMES}
-        directory = Directory({name: one.public for name, one in identities.items()})
+        self.directory = Directory({name: one.public for name, one in identities.items()})
         rng = np.random.default_rng(7)
         self.logs = {name: self._log(name, rng) for name in NAMES}
         self.trainers = {name: ClickTrainer(log, AGREEMENT) for name, log in self.logs.items()}
@@ -70,13 +70,13 @@ class Federation:
                 AGREEMENT,
                 self.trainers[name],
                 self.databases[name],
-                keys=SiteKeys(identities[name], directory),
+                keys=SiteKeys(identities[name], self.directory),
             )
             for name in NAMES
         }
         self.engine = InProcessEngine(self.sites)
         self.coordinator = SiteFederation(
-            self.engine, self.databases["hub"], AGREEMENT, directory=directory
+            self.engine, self.databases["hub"], AGREEMENT, directory=self.directory
         )
 
     def _log(self, name: SiteId, rng: np.random.Generator) -> ClickLog:
