@@ -86,8 +86,8 @@ def test_a_wrong_name_is_answered_with_the_right_ones(run: Run) -> None:
     ("wrong", "said"),
     [
         (("--epsilon", "0"), "above 0"),
-        (("--epsilon", "inf"), "above 0"),
-        (("--epsilon", "nan"), "above 0"),
+        (("--epsilon", "inf"), "not a finite number"),
+        (("--epsilon", "nan"), "not a finite number"),
         (("--delta", "0"), "between 0 and 1"),
         (("--delta", "2"), "between 0 and 1"),
         (("--confidence", "1"), "between 0 and 1"),

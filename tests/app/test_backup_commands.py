@@ -394,7 +394,7 @@ def test_an_index_as_of_one_commit_is_copied_also_where_its_segments_are_removed
             copy.write_bytes(file.stream.read())
             shard.merge()  # other segments, another CURRENT
             _add(shard, 10 + number)
-    assert _n_documents(tmp_path / "copy") in (2.0, 3.0)  # pods.json comes before the index
+    assert 2 <= _n_documents(tmp_path / "copy") <= 4  # other files come before the index
 
 
 def test_included_files_come_back_under_their_old_paths(
@@ -420,7 +420,7 @@ def test_what_would_be_left_out_silently_is_an_error(call: Run, state: str, tmp_
     config.mkdir()
     (config / "link").symlink_to(tmp_path)
     outcome = call("backup", state, "--out", str(out), "--include", str(config))
-    assert (outcome.code, "not followed" in outcome.err) == (1, True)
+    assert (outcome.code, "not followed" in outcome.err) == (2, True)
     Database.open(tmp_path / "foreign.db").close()
     outcome = call("backup", str(tmp_path / "foreign.db"), "--out", str(out))
     assert (outcome.code, "nothing of Cloister's" in outcome.err) == (1, True)

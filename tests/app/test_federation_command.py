@@ -112,12 +112,12 @@ def test_a_federation_is_made_run_searched_and_survives_a_kill(run: Run, tmp_pat
 
 
 def test_what_cannot_be_made_is_said(run: Run, tmp_path: Path) -> None:
-    two = run("federation", "init", str(tmp_path / "f"), "--nodes", "a,b", "--json", code=1).json
+    two = run("federation", "init", str(tmp_path / "f"), "--nodes", "a,b", "--json", code=2).json
     assert "three" in two["error"]
     made(run, tmp_path / "g")
-    again = run("federation", "init", str(tmp_path / "g"), "--json", code=1).json
+    again = run("federation", "init", str(tmp_path / "g"), "--json", code=2).json
     assert "not empty" in again["error"]
-    run("federation", "status", str(tmp_path / "nowhere"), code=1)
+    run("federation", "status", str(tmp_path / "nowhere"), code=2)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_what_cannot_be_made_is_said(run: Run, tmp_path: Path) -> None:
 def test_wrong_plans_are_refused_before_anything_is_written(
     run: Run, tmp_path: Path, wrong: list[str], said: str
 ) -> None:
-    told = run("federation", "init", str(tmp_path / "f"), *wrong, "--json", code=1).json
+    told = run("federation", "init", str(tmp_path / "f"), *wrong, "--json", code=2).json
     assert said in told["error"]
     assert not (tmp_path / "f").exists()
 
@@ -168,5 +168,5 @@ def test_services_that_do_not_answer_are_told_in_the_status(run: Run, tmp_path: 
 def test_a_file_that_is_no_services_is_refused(run: Run, tmp_path: Path) -> None:
     for text in ("", 'kind = "bakery"', "kind ="):
         (tmp_path / "service.toml").write_text(text)
-        told = run("serve", str(tmp_path / "service.toml"), "--json", code=1).json
+        told = run("serve", str(tmp_path / "service.toml"), "--json", code=2).json
         assert "service.toml" in told["error"]

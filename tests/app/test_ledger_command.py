@@ -215,7 +215,7 @@ def test_a_foreign_database_is_left_as_it_was(
     before = path.read_bytes()
     more = {"export": (str(tmp_path / "out"),), "limit": ("clinic", "--epsilon", "1")}
     outcome = call("ledger", command, *more.get(command, ()), "--ledger", str(path))
-    assert outcome.code == 2
+    assert outcome.code == (1 if said == "other columns" else 2)
     assert said in outcome.err
     assert "cloister ledger limit PARTY" in outcome.err or said == "other columns"
     assert [path.name for path in tmp_path.iterdir()] == ["foreign.db"]

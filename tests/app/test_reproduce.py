@@ -48,6 +48,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_rows_put_the_paper_beside_ours(run: Run, small: None, tmp_path: Path) -> None:
+    (tmp_path / "none").mkdir()
     options = ("foltr", "--quick", "--data", str(tmp_path / "none"), "--workers", "1")
     outcome = run(*options, "--out", str(tmp_path / "out"), "--json")
     assert outcome.code == 0

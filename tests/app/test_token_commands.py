@@ -131,7 +131,7 @@ def test_show_tells_what_a_token_says_and_a_keys_public_half(home: Home, tmp_pat
 )
 def test_a_token_for_somebody_elses_user_is_refused(arguments: list[str], home: Home) -> None:
     outcome = call(*arguments, *home.who, "--json")
-    assert (outcome.code, set(outcome.json)) == (1, {"error", "remedy"})
+    assert (outcome.code, set(outcome.json)) == (2, {"error", "remedy"})
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_token_for_somebody_elses_user_is_refused(arguments: list[str], home: 
 )
 def test_what_is_neither_a_token_nor_a_key_is_told(content: str) -> None:
     outcome = call("show", "-", "--json", stdin=content)
-    assert (outcome.code, set(outcome.json)) == (1, {"error", "remedy"})
+    assert (outcome.code, set(outcome.json)) == (2, {"error", "remedy"})
 
 
 def test_a_key_file_is_not_overwritten_and_not_shared(home: Home) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloister.core.errors import AccessDenied, DataError, NotFound, SettingsError, StoreError
+from cloister.core.errors import AccessDenied, DataError, NotFound, SettingsError
 from cloister.privacy.identity import Directory, SigningIdentity
 from cloister.privacy.private_file import read_private_file, write_private_file
 
@@ -127,9 +127,9 @@ def test_file_that_is_no_key_or_is_missing_is_refused(tmp_path: Path) -> None:
         SigningIdentity.load(tmp_path / "text")
     with pytest.raises(NotFound):
         SigningIdentity.load(tmp_path / "none")
-    with pytest.raises(StoreError):
+    with pytest.raises(NotFound):
         write_private_file(tmp_path / "no-folder" / "key", b"")
-    with pytest.raises(StoreError):
+    with pytest.raises(NotFound):
         read_private_file(tmp_path)
 
 

@@ -37,7 +37,7 @@ def require_names(pod: RegisteredPod) -> None:
 def require_apart(
     pod: RegisteredPod, others: Iterable[RegisteredPod], *, home: Path | None = None
 ) -> None:
-    """Raise where a pod is one of the others, lies in one of them, around one, or around the home."""
+    """Raise where a pod is one of the others, in one of them, around one, or around the home."""
     place = _place(pod)
     if home is not None and _closed(os.path.realpath(home)).startswith(place):
         raise SettingsError(
