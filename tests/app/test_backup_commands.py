@@ -423,7 +423,7 @@ def test_what_would_be_left_out_silently_is_an_error(call: Run, state: str, tmp_
     assert (outcome.code, "not followed" in outcome.err) == (2, True)
     Database.open(tmp_path / "foreign.db").close()
     outcome = call("backup", str(tmp_path / "foreign.db"), "--out", str(out))
-    assert (outcome.code, "nothing of Cloister's" in outcome.err) == (1, True)
+    assert (outcome.code, "nothing of Cloister's" in outcome.err) == (2, True)
     assert not out.exists()
 
 
