@@ -13,6 +13,10 @@ __all__ = ["bench"]
 
 def _show(result: dict[str, Any]) -> None:
     for name, figures in result["figures"].items():
+        for one in figures.pop("list", ()):  # of wrong inputs
+            typer.echo(f"{one['typed']}\n  {one['exit_code']}  {one['answer']}")
+            if one["faults"]:
+                typer.echo(f"  WRONG: {'; '.join(one['faults'])}")
         table(name, ["", ""], [[figure, number(value)] for figure, value in figures.items()])
 
 
