@@ -35,7 +35,9 @@ def added_up(parts: Sequence[TermPart], rest: ScoreRest) -> float:
         below = rest.query_norm * rest.document_norm
         return total / below if below > 0 else 0.0
     if rest.model == "tfidf-euclidean":
-        squared = rest.query_norm * rest.query_norm + rest.document_norm**2 - 2 * total
+        # Products, as in the kernel: the last bit of Python's power can be another one.
+        norms = rest.query_norm * rest.query_norm + rest.document_norm * rest.document_norm
+        squared = norms - 2 * total
         return -math.sqrt(max(squared, 0.0))
     return total + rest.constant
 
