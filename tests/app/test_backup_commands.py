@@ -117,7 +117,7 @@ def test_a_restored_ledger_lets_nothing_pass_until_a_limit_is_set(
     with Ledger.open(tmp_path / "new.db") as ledger, Ledger.open(state) as lost:
         *before, note = ledger.entries()
         assert before == lost.entries()
-        assert note.limit == Limit(epsilon=0.0, delta=1e-6)
+        assert note.limit == Limit(epsilon=0.0, delta=1e-6).fixed()
         for words in ("restored", lost.head().hash, "the limit was epsilon 5"):
             assert words in note.purpose
         assert [ledger.payload(one.number) for one in ledger.pending()] == [b"sums"]
@@ -164,7 +164,7 @@ def test_limits_stay_where_somebody_vouches_that_nothing_was_released(
     _done(call("backup", state, "--out", str(out)))
     _done(call(*_restoring(out, tmp_path, "--nothing-released-since")))
     with Ledger.open(tmp_path / "new.db") as ledger:
-        assert ledger.limit("clinic") == Limit(epsilon=5.0, delta=1e-6)
+        assert ledger.limit("clinic") == Limit(epsilon=5.0, delta=1e-6).fixed()
         assert "vouches" in ledger.entries()[-1].purpose
         _release(ledger)
         check_ledger(ledger)

@@ -16,6 +16,7 @@ import pytest
 
 from app.outcome import Outcome
 from app.outcome import Run as Call
+from cloister.services.service_file import NodeFile, read_service_file
 from services.processes import own_host, wait_until
 
 Run = Callable[..., Outcome]
@@ -111,11 +112,34 @@ def test_a_federation_is_made_run_searched_and_survives_a_kill(run: Run, tmp_pat
     assert not [pid for pid in left.values() if Path(f"/proc/{pid}").exists()]
 
 
+AGREED = ("--consent-unprotected", "ethics board")
+
+
+def test_releases_without_a_bound_need_somebody_who_agreed(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "f"
+    asked = run("federation", "init", str(folder), code=2)
+    assert "--consent-unprotected NAME" in " ".join(asked.err.replace("│", " ").split())
+    assert not folder.exists()
+    told = run("federation", "init", str(folder), *AGREED, "--json").json
+    assert (told["consent"], told["limits"]["user"]) == ("ethics board", 10.0)
+    file = read_service_file(folder / "clinic-a" / "service.toml")
+    assert isinstance(file, NodeFile)
+    agreed = {one.recipient for one in file.consents if one.name == "ethics board"}
+    assert agreed == {"coordinator", "broker"}
+    private = run("federation", "init", str(tmp_path / "g"), "--epsilon", "4", "--json").json
+    assert private["consent"] == ""
+    costly = run("federation", "init", str(tmp_path / "h"), "--epsilon", "30", "--json", code=2)
+    assert "a node's limit is 10" in costly.json["error"]
+    assert not (tmp_path / "h").exists()
+
+
 def test_what_cannot_be_made_is_said(run: Run, tmp_path: Path) -> None:
-    two = run("federation", "init", str(tmp_path / "f"), "--nodes", "a,b", "--json", code=2).json
+    two = run(
+        "federation", "init", str(tmp_path / "f"), "--nodes", "a,b", *AGREED, "--json", code=2
+    ).json
     assert "three" in two["error"]
     made(run, tmp_path / "g")
-    again = run("federation", "init", str(tmp_path / "g"), "--json", code=2).json
+    again = run("federation", "init", str(tmp_path / "g"), *AGREED, "--json", code=2).json
     assert "not empty" in again["error"]
     run("federation", "status", str(tmp_path / "nowhere"), code=2)
 
@@ -135,7 +159,7 @@ def test_what_cannot_be_made_is_said(run: Run, tmp_path: Path) -> None:
 def test_wrong_plans_are_refused_before_anything_is_written(
     run: Run, tmp_path: Path, wrong: list[str], said: str
 ) -> None:
-    told = run("federation", "init", str(tmp_path / "f"), *wrong, "--json", code=2).json
+    told = run("federation", "init", str(tmp_path / "f"), *wrong, *AGREED, "--json", code=2).json
     assert said in told["error"]
     assert not (tmp_path / "f").exists()
 

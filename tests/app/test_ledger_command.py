@@ -52,7 +52,10 @@ def test_show_gives_the_figures_by_party(call: Run, address: str) -> None:
     assert shown["limit"] == {"clinic": 5.0, "lab": None, "open": None}
     assert shown["pending"] == 3
     clinic, lab = shown["parties"]["clinic"], shown["parties"]["lab"]
-    assert clinic["remains"] == 5.0 - epsilon
+    limited = clinic["limits"]["user"]
+    assert limited["epsilon_report"] == epsilon < limited["epsilon_filter"] < 5.0
+    assert clinic["remains"] == limited["remains"] == 5.0 - limited["epsilon_filter"]
+    assert 0 < limited["used"] < 1
     assert set(clinic["recipients"]) == {"hub", "uni"}
     assert lab["simulated"]["releases"] == 1
     assert lab["claims"][0]["claimed_epsilon"] == 4.5
@@ -75,7 +78,7 @@ def test_show_takes_a_party_a_delta_and_a_level(call: Run, address: str) -> None
     assert shown["epsilon"] == {"clinic": epsilon}
     assert shown["parties"]["clinic"]["level"] == "token"
     assert [day["releases"] for day in shown["days"]][-1] == 2
-    assert "level user" in call("ledger", "show", *arguments).out  # what the limit speaks of
+    assert "by the filter" in call("ledger", "show", *arguments).out  # the limit is for users
 
 
 def test_check_passes_names_damage_and_knows_a_head(call: Run, address: str) -> None:
@@ -127,7 +130,7 @@ def test_a_limit_is_set_recorded_and_taken_away(call: Run, tmp_path: Path) -> No
     made = call("ledger", "limit", "clinic", "--epsilon", "2", "--delta", "1e-7", "--new", *at)
     assert made.code == 0
     with Ledger.open(at[1], create=False) as ledger:
-        assert ledger.limit("clinic") == Limit(epsilon=2, delta=1e-7)
+        assert ledger.limit("clinic") == Limit(epsilon=2, delta=1e-7).fixed()
     gone = call("ledger", "limit", "clinic", "--epsilon", "none", "--json", *at)
     assert gone.json["limit"] == {"clinic": None}
     with Ledger.open(at[1], create=False) as ledger:
@@ -146,6 +149,7 @@ def test_a_limit_is_set_recorded_and_taken_away(call: Run, tmp_path: Path) -> No
         (("show", "--ledger", "mysql://x/y"), 2, "not known"),
         (("export",), 2, "OUT"),
         (("export", "--format", "xml", "x"), 2, "xml"),
+        (("limit", "nosuch", "--epsilon", "3"), 2, "clinic, lab, open"),
         (("limit", "clinic"), 2, "--epsilon"),
         (("limit", "clinic", "--epsilon", "-1"), 2, "at least 0"),
         (("limit", "clinic", "--epsilon", "much"), 2, "at least 0"),
@@ -195,7 +199,7 @@ def test_a_ledger_without_limits_is_made_by_asking_for_none(call: Run, tmp_path:
     at = ("--ledger", str(tmp_path / "ledger.db"))
     made = call("ledger", "limit", "clinic", "--epsilon", "none", "--new", *at)
     assert made.code == 0
-    assert "clinic: no limit" in made.out
+    assert "clinic, user: no limit" in made.out
     assert call("ledger", "show", "--json", *at).json["limit"] == {"clinic": None}
 
 

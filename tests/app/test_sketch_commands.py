@@ -377,7 +377,7 @@ main()
     ids=["while noise is added", "while the file is written", "before it has its name"],
 )
 def test_a_killed_release_leaves_no_file(call: Run, home: Home, patch: str, n_entries: int) -> None:
-    options = _ledger(home, epsilon=20.0)
+    options = _ledger(home, epsilon=21.0)
     out = home.path("noisy.sketch")
     command = [sys.executable, "-c", _KILLED.format(patch=patch), *home.release(out, *options)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -289,8 +289,10 @@ def test_the_whole_training_costs_what_was_allowed_and_little_less(
         assert release.sampling_rate == (participants or 40) / 40
         assert release.sensitivity == 0.2
     epsilon = composed_epsilon(losses_of(released), 1e-6).epsilon
-    assert 4.4 < epsilon <= 4.5
-    assert learner.spending.cost().epsilon == epsilon
+    assert learner.spending.cost().epsilon == epsilon < 4.3
+    spent = learner.spending.spent()
+    assert spent is not None
+    assert 4.49 < spent <= 4.5  # by the filter, which decides
 
 
 def test_a_tree_is_paid_for_once() -> None:
@@ -301,7 +303,9 @@ def test_a_tree_is_paid_for_once() -> None:
     (release,) = released
     assert isinstance(release, TreeRelease)
     assert (release.n_rounds, release.n_contributions, release.n_rounds_between) == (6, 2, 4)
-    assert 4.4 < composed_epsilon(losses_of(released), 1e-6).epsilon <= 4.5
+    spent = learner.spending.spent()
+    assert spent is not None
+    assert 4.49 < spent <= 4.5
     assert learner.most_turns <= release.n_contributions
 
 

@@ -19,10 +19,8 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from cloister.core.errors import BudgetExceeded
-from cloister.privacy.accounting import composed_epsilon
 from cloister.privacy.ledger.entry import Entry
 from cloister.privacy.ledger.ledger import Ledger
-from cloister.privacy.loss import Loss
 from cloister.privacy.release import BoundedRelease
 from cloister.privacy.releases.gaussian import GaussianRelease
 from cloister.store import KeyedState
@@ -134,7 +132,6 @@ def _finish(address: str, outbox: socket.socket, reader: int, n_deaths: int) -> 
 
 def race(address: str, epsilon_of_each: str) -> None:
     """Let two processes release until both are refused; say how many were let through."""
-    composed_epsilon({Loss("bound", 1.0): 1}, 1e-6)  # load the accountant before the start
     start, started = os.pipe()
     results, result = os.pipe()
     rivals = [_forked(lambda: _spend(address, epsilon_of_each, start, result)) for _ in range(2)]

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cloister.privacy.accounting import composed_epsilon
+from cloister.privacy.accounting import divergence
+from cloister.privacy.filters import Charge
 from cloister.privacy.ledger.check import check_ledger
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.ledger.limits import Limit
@@ -75,9 +76,10 @@ def test_two_processes_at_once_do_not_pass_the_limit_together(address: str) -> N
     said = [int(line) for line in run_child("race", address, "0.2").split()]
     assert len(said) == 2
     n = sum(said)
-    one = Loss("bound", 0.2)
-    assert composed_epsilon({one: n}, 1e-6).epsilon <= 3.0
-    assert composed_epsilon({one: n + 1}, 1e-6).epsilon > 3.0
+    decides = Limit(epsilon=3.0, delta=1e-6).filter
+    one = Charge(divergence(Loss("bound", 0.2), decides.order), 0.2)
+    assert decides.admits(one.times(n))
+    assert not decides.admits(one.times(n + 1))
     with Ledger.open(address, create=False) as ledger:
         assert check_ledger(ledger).n_releases == n
 

@@ -35,7 +35,7 @@ def test_spending_agrees_with_the_accountant() -> None:
 
 
 def test_a_plan_over_the_limit_is_refused_whole() -> None:
-    spending = Spending(epsilon=2.2, delta=1e-6)
+    spending = Spending(epsilon=2.5, delta=1e-6, order=8.0)
     with pytest.raises(BudgetExceeded):
         spending.reserve(ROUND, 2000)
     spending.reserve(ROUND, 1000)
@@ -43,7 +43,7 @@ def test_a_plan_over_the_limit_is_refused_whole() -> None:
 
 
 def test_a_plan_does_not_open_the_door_for_other_releases() -> None:
-    spending = Spending(epsilon=2.2, delta=1e-6)
+    spending = Spending(epsilon=2.5, delta=1e-6, order=8.0)
     spending.reserve(ROUND, 1000)
     with pytest.raises(BudgetExceeded):
         spending.record(LaplaceRelease(level="user", scale=0.1, sensitivity=1.0))

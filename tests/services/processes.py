@@ -53,7 +53,9 @@ def made_clinics(
     settings: Mapping[str, str] | None = None,
 ) -> tuple[FederationFolder, SampleClinics]:
     """Make a federation of three clinics with a world in it."""
-    plan = FederationPlan(nodes=NODES, agreement=agreement or clicked_agreement(), host=own_host())
+    plan = FederationPlan(
+        nodes=NODES, agreement=agreement or clicked_agreement(), host=own_host(), consent="test"
+    )
     made = FederationFolder.make(folder, plan, settings=settings)
     clinics = SampleClinics(list(NODES), pods=pods)
     clinics.fill({node: made.home(node) for node in NODES})

@@ -184,7 +184,7 @@ def test_a_version_beyond_the_limit_is_refused_and_the_last_one_stays(
     tmp_path: Path, database: Database, shard: Shard
 ) -> None:
     ledger = Ledger(database)
-    ledger.set_limit(NAME, Limit(epsilon=1.2, delta=1e-6), purpose="pilot")
+    ledger.set_limit(NAME, Limit(epsilon=1.2, delta=1e-5), purpose="pilot")
     made = publisher(tmp_path, database, shard, "noisy")
     digest = made.make()
     with pytest.raises(BudgetExceeded):

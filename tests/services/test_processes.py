@@ -28,7 +28,9 @@ SERVICES = ("broker", "coordinator")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> FederationFolder:
-    plan = FederationPlan(nodes=NODES, agreement=clicked_agreement(), host=own_host())
+    plan = FederationPlan(
+        nodes=NODES, agreement=clicked_agreement(), host=own_host(), consent="test"
+    )
     return FederationFolder.make(tmp_path_factory.mktemp("tied") / "f", plan)
 
 

@@ -111,7 +111,7 @@ class GaussianAudit(MechanismAudit):
     @cached_property
     def mechanism(self) -> Gaussian:
         """The mechanism, as clients use it."""
-        sigma = noise_multiplier(self.epsilon, self.delta, n_rounds=1)
+        sigma = noise_multiplier(self.epsilon, self.delta, n_rounds=1, method="pld")
         return Gaussian(level=Level.USER, neighbours="add-remove", sigma=sigma, sensitivity=1.0)
 
     def log_ratio(self, values: NDArray[Any]) -> Floats:
@@ -140,7 +140,7 @@ class DiscreteGaussianAudit(MechanismAudit):
     @cached_property
     def mechanism(self) -> DiscreteGaussian:
         """The mechanism, as clients use it."""
-        continuous = noise_multiplier(self.epsilon, self.delta, n_rounds=1)
+        continuous = noise_multiplier(self.epsilon, self.delta, n_rounds=1, method="pld")
         return DiscreteGaussian(
             level=Level.USER,
             neighbours="add-remove",

@@ -71,7 +71,7 @@ class NoiseSharesAudit(Settings):
     @cached_property
     def plan(self) -> DiscreteGaussianShares:
         """The plan, as clients follow it."""
-        continuous = STEPS * noise_multiplier(self.epsilon, self.delta, n_rounds=1)
+        continuous = STEPS * noise_multiplier(self.epsilon, self.delta, n_rounds=1, method="pld")
         return DiscreteGaussianShares(
             sigma=math.hypot(continuous, ROUNDING_SIGMA),
             n_clients=self.n_clients,

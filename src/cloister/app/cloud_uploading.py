@@ -99,7 +99,7 @@ def _recorded(
         return
     statement = _statement(path, index)
     recipient = recording.recipient or urlsplit(server).hostname or server
-    with Ledger.open(recording.ledger, create=False) as ledger:
+    with Ledger.open(recording.ledger, create=False, require_limit=True) as ledger:
         receipt = _waiting(ledger, statement, recording.party_id, recipient) or ledger.release(
             UnprotectedRelease(level=Level.DOCUMENT, n_values=max(1, index.n_boxes), note=NOTE),
             statement,

@@ -72,6 +72,23 @@ def init(
     delta: Annotated[float, typer.Option(help="With --epsilon.")] = 1e-6,
     rounds: Annotated[int, typer.Option(help="With --epsilon: rounds in all.", min=1)] = 100,
     users: Annotated[int, typer.Option(help="With --epsilon: users in all.", min=1)] = 1000,
+    limit: Annotated[
+        float | None,
+        typer.Option(
+            help="What all releases of a node may cost a user: rounds, votes, tables.",
+            min=1e-6,
+            show_default="10",
+        ),
+    ] = None,
+    consent_unprotected: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Who agreed to releases that have no bound: rounds without --epsilon, tables "
+            "without noise. It goes into each node's file and onto its ledger. With --world "
+            "nobody need agree: all data are invented.",
+        ),
+    ] = "",
     as_json: JsonFlag = False,
 ) -> Result:
     """Make a federation in one folder: authority, certificates, keys, roster, a file a service.
@@ -82,6 +99,12 @@ def init(
     from cloister.app.federation_making import make_federation
     from cloister.federate.engines.agreement import SitePrivacy
 
+    if epsilon is None and not world and not consent_unprotected:
+        raise typer.BadParameter(
+            "without --epsilon rounds release what has no bound, and somebody must agree to that. "
+            "Give --epsilon E, or name who agreed: --consent-unprotected NAME.",
+            param_hint="--consent-unprotected",
+        )
     privacy = None
     if epsilon is not None:
         privacy = SitePrivacy(epsilon=epsilon, delta=delta, n_rounds=rounds, n_users=users)
@@ -98,6 +121,8 @@ def init(
         settle_s=settle,
         privacy=privacy,
         min_nodes=min_nodes,
+        limit=limit,
+        consent=consent_unprotected,
     )
 
 

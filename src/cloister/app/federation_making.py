@@ -6,11 +6,14 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cloister.core.errors import NotFound, SettingsError
 from cloister.core.file_errors import writing
 from cloister.federate.engines.agreement import FederationAgreement, SitePrivacy
+from cloister.privacy.filters import charge_of
+from cloister.privacy.ledger.limits import STANDARD_LIMITS, Limit
+from cloister.privacy.level import Level
 from cloister.rank.ranker import RankerSettings
 from cloister.search.page_features import PAGE_FEATURES
 from cloister.services.federation_folder import FederationFolder, FederationPlan
@@ -77,6 +80,28 @@ def _emptied(folder: Path) -> None:
             path.unlink()
 
 
+INVENTED: Final = "nobody: all data are invented (--world)"
+
+
+def _budgets(epsilon: float | None, agreement: FederationAgreement) -> tuple[Limit, ...]:
+    """Return a node's limits; raise where the training alone would exceed the one for users."""
+    limits = dict(STANDARD_LIMITS)
+    if epsilon is not None:
+        limits[Level.USER] = Limit(epsilon=epsilon, delta=limits[Level.USER].delta)
+    users = limits[Level.USER]
+    if agreement.privacy is not None:
+        one = charge_of(agreement.release(), users.level, users.filter.order)
+        training = one.times(agreement.privacy.n_rounds)
+        if not users.filter.admits(training):
+            raise SettingsError(
+                f"the training alone would cost epsilon {users.filter.spent(training):.3g} at "
+                f"delta {users.delta:g}, and a node's limit is {users.epsilon:g}",
+                where="--epsilon",
+                remedy="take a smaller --epsilon, or a larger --limit",
+            )
+    return tuple(limits.values())
+
+
 def make_federation(
     folder: Path,
     nodes: list[str],
@@ -91,6 +116,8 @@ def make_federation(
     settle_s: float,
     privacy: SitePrivacy | None,
     min_nodes: int | None = None,
+    limit: float | None = None,
+    consent: str = "",
 ) -> dict[str, Any]:
     """Make the folder; return what to do next."""
     if len(nodes) < 3:
@@ -106,8 +133,16 @@ def make_federation(
         min_sites=min_nodes or len(nodes) // 2 + 1,
         privacy=privacy,
     )
+    if world and not consent:
+        consent = INVENTED
     plan = FederationPlan(
-        name=name, nodes=tuple(nodes), agreement=agreement, host=host, first_port=port
+        name=name,
+        nodes=tuple(nodes),
+        agreement=agreement,
+        host=host,
+        first_port=port,
+        budgets=_budgets(limit, agreement),
+        consent=consent,
     )
     form = "threshold" if world else "noisy"
     settings = {
@@ -126,6 +161,8 @@ def make_federation(
         "folder": str(made.folder),
         "services": {service: made.url(service) for service in made.services},
         "users": users,
+        "limits": {str(one.level): one.epsilon for one in plan.budgets},
+        "consent": consent,
         "roster_digest": made.roster.digest(),
         "next": f"cloister federation up {folder}",
     }

@@ -28,6 +28,9 @@ def show_made(result: Result) -> None:
     table("", ["service", "address"], [[*pair] for pair in result["services"].items()])
     for node, users in result["users"].items():
         typer.echo(f"{node}: {', '.join(users)}")
+    typer.echo(f"each node's limit for a user: epsilon {result['limits']['user']:g}")
+    if result["consent"]:
+        typer.echo(f"who agreed to releases without a bound: {result['consent']}")
     typer.echo(f"next: {result['next']}")
 
 

@@ -246,18 +246,48 @@ def limit(
         float, typer.Option(help="The chance with which that may fail.", callback=_probability)
     ] = 1e-6,
     level: Annotated[Level, typer.Option(help="The unit that is meant.")] = Level.USER,
+    failures: Annotated[
+        float | None,
+        typer.Option(
+            help="The part of delta for releases that may fail by themselves.",
+            callback=_probability,
+            show_default="a tenth of delta",
+        ),
+    ] = None,
+    order: Annotated[
+        float | None,
+        typer.Option(
+            help="At which divergences are added up; a plan can have a better one.",
+            min=1.0001,
+            max=1e5,
+            show_default="the best one for normal noise",
+        ),
+    ] = None,
     purpose: Annotated[str, typer.Option(help="Why; it is recorded.", callback=_purpose)] = "",
-    new: Annotated[bool, typer.Option("--new", help="Make the ledger if it is missing.")] = False,
+    new: Annotated[
+        bool, typer.Option("--new", help="Make the ledger or the party if it is missing.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> dict[str, Any]:
-    """Set a party's limit, or take it away; the change is recorded."""
+    """Set a party's limit of one level, or take it away; the change is recorded.
+
+    Without --new the party must be one that the ledger knows: a name that is misspelt gets no
+    limit of its own.
+    """
     from cloister.privacy.ledger.limits import Limit
     from cloister.privacy.ledger.statement import overview
 
     wanted = None
     if epsilon < math.inf:
-        wanted = Limit(epsilon=epsilon, delta=delta, level=level)
+        wanted = Limit(epsilon=epsilon, delta=delta, level=level, failures=failures, order=order)
     with _opened(ledger, create=new) as opened:
-        opened.set_limit(party, wanted, purpose=purpose)
-        seen = overview(opened, party_id=party)
-    return overview_result(_shown(ledger), seen) | {"party": party}
+        known = opened.parties()
+        if party not in known and not new:
+            raise typer.BadParameter(
+                f"the ledger knows no party {party!r}; it knows: "
+                f"{', '.join(known[:20]) or 'none'}. Add --new for a new party.",
+                param_hint="PARTY",
+            )
+        opened.set_limit(party, wanted, purpose=purpose, level=level)
+        seen = overview(opened, party_id=party, level=level)
+    return overview_result(_shown(ledger), seen) | {"party": party, "level": str(level)}

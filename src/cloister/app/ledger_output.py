@@ -10,7 +10,7 @@ import typer
 from cloister.app.output import number, table
 
 if TYPE_CHECKING:
-    from cloister.privacy.ledger.statement import Overview, Spending, Statement
+    from cloister.privacy.ledger.statement import LimitAccount, Overview, Spending, Statement
 
 __all__ = ["overview_result", "show_checked", "show_exported", "show_limit", "show_overview"]
 
@@ -37,16 +37,15 @@ def overview_result(address: str, seen: Overview) -> Result:
 
 
 def _account(one: Statement) -> Result:
-    limit = one.limit
-    same = limit is not None and (limit.delta, limit.level) == (one.delta, one.level)
+    here = one.limits.get(one.level)
     return {
         **_spending(one.real),
         "delta": one.delta,
         "level": str(one.level),
-        "limit": None if limit is None else limit.epsilon,
-        "limit_delta": None if limit is None else limit.delta,
-        "limit_level": None if limit is None else str(limit.level),
-        "remains": max(0.0, limit.epsilon - one.real.epsilon) if limit and same else None,
+        "limit": None if here is None else here.limit.epsilon,
+        "epsilon_filter": None if here is None else here.epsilon,
+        "remains": None if here is None else here.remains,
+        "limits": {str(level): _limited(account) for level, account in one.limits.items()},
         "pending": one.n_pending,
         "neighbours": list(one.neighbours),
         "recipients": {name: _spending(spent) for name, spent in one.recipients.items()},
@@ -61,6 +60,21 @@ def _account(one: Statement) -> Result:
             }
             for claim in one.claims
         ],
+    }
+
+
+def _limited(one: LimitAccount) -> Result:
+    return {
+        "limit": one.limit.epsilon,
+        "delta": one.limit.delta,
+        "failures": one.limit.filter.failures,
+        "order": one.limit.filter.order,
+        "releases": one.n_releases,
+        "epsilon_filter": one.epsilon,
+        "epsilon_report": one.epsilon_report,
+        "remains": one.remains,
+        "used": one.used,
+        "consented": one.n_consented,
     }
 
 
@@ -85,27 +99,40 @@ def show_overview(result: Result) -> None:
 
 
 def _show_parties(parties: dict[str, Result]) -> None:
-    columns = ["party", "releases", "pending", "epsilon", "delta", "level", "limit", "remains"]
+    columns = ["party", "releases", "pending", "report", "delta", "level"]
     rows = [
         [
             party, one["releases"], one["pending"], _epsilon(one["epsilon"]), one["delta"],
-            one["level"], _limit(one), "" if one["remains"] is None else one["remains"],
+            one["level"],
         ]
         for party, one in parties.items()
     ]  # fmt: skip
     table("real releases, all recipients together", columns, rows)
-    if without := [party for party, one in parties.items() if one["limit"] is None]:
+    _show_limits(parties)
+    if without := [party for party, one in parties.items() if not one["limits"]]:
         typer.echo(f"No limit is set for: {', '.join(without)}\n")
-    for party, one in parties.items():
-        if one["limit"] is not None and one["remains"] is None:
-            delta, level = number(one["limit_delta"]), one["limit_level"]
-            typer.echo(f"The limit of {party} is for delta {delta}, level {level}.")
 
 
-def _limit(one: Result) -> str:
-    if one["limit"] is None:
-        return "none"
-    return number(one["limit"])
+def _show_limits(parties: dict[str, Result]) -> None:
+    """Show what each limit counts, if it counts anything, and that of the level shown above."""
+    rows = [
+        [
+            f"{party}, {level}", one["releases"], _epsilon(one["epsilon_filter"]),
+            _epsilon(one["epsilon_report"]), one["limit"], one["remains"],
+            _percent(one["used"]), one["consented"],
+        ]
+        for party, account in parties.items()
+        for level, one in account["limits"].items()
+        if one["releases"] or level == account["level"]
+    ]  # fmt: skip
+    if rows:
+        columns = ["limit of", "releases", "filter", "report", "limit", "remains", "used"]
+        title = "limits: epsilon by the filter, which refuses, and by the report"
+        table(title, [*columns, "by consent"], rows)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %" if math.isfinite(share) else "all"
 
 
 def _show_recipients(parties: dict[str, Result]) -> None:
@@ -182,12 +209,14 @@ def show_exported(result: Result) -> None:
 
 def show_limit(result: Result) -> None:
     """Say what the limit of a party is now."""
-    party, now = result["party"], result["parties"][result["party"]]
-    if now["limit"] is None:
-        typer.echo(f"{party}: no limit")
+    party, level = result["party"], result["level"]
+    now = result["parties"][party]["limits"].get(level)
+    if now is None:
+        typer.echo(f"{party}, {level}: no limit")
         return
-    typer.echo(f"{party}: limit {_limit(now)}, spent {_epsilon(now['epsilon'])}")
-    if not now["epsilon"] <= now["limit"]:
+    spent = _epsilon(now["epsilon_filter"])
+    typer.echo(f"{party}, {level}: limit {number(now['limit'])}, spent {spent}")
+    if not now["epsilon_filter"] <= now["limit"]:
         typer.echo("More is spent already: every further release is refused.")
 
 

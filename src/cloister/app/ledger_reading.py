@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from cloister.app.office import TIMEOUT_S, Office
 from cloister.privacy.accounting import composed_epsilon
-from cloister.privacy.ledger.entry import BEGINNING, Entry, entry_hash
+from cloister.privacy.ledger.entry import BEGINNING, Entry, change_limits, entry_hash
 from cloister.privacy.ledger.limits import Limit
 from cloister.privacy.level import Level
 from cloister.privacy.loss import Loss
@@ -72,10 +72,13 @@ class ReadLedger(NamedTuple):
         """Whose privacy the releases cost."""
         return tuple(dict.fromkeys(one.party_id for one in self.entries))
 
-    def limit(self, party_id: str) -> Limit | None:
-        """Return the limit of a party that is in force."""
-        changes = [one for one in self.entries if (one.kind, one.party_id) == ("limit", party_id)]
-        return changes[-1].limit if changes else None
+    def limits(self, party_id: str) -> dict[Level, Limit]:
+        """Return the limits of a party that are in force, by level."""
+        limits: dict[Level, Limit] = {}
+        for one in self.entries:
+            if (one.kind, one.party_id) == ("limit", party_id):
+                limits = change_limits(limits, one.body)
+        return limits
 
     def epsilon_of(self, party_id: str, *, delta: float, level: Level = Level.USER) -> float:
         """Return what all real releases of a party cost together."""

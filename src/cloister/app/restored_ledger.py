@@ -4,8 +4,8 @@ Whoever got them has them, so limits would be spent twice. Restoring therefore w
 ledger, in the same transaction, that the state was restored and from which head. Later entries can
 be added from an export (`restored_entries`); about what is still unknown, one of three is done:
 
-- *hold* (unless told otherwise): the limit of every party that the ledger knows becomes epsilon 0,
-  so that nothing of theirs is released until somebody who knows sets a limit;
+- *hold* (unless told otherwise): the limits of every party that the ledger knows become epsilon 0,
+  so that nothing of theirs is released until somebody who knows sets limits;
 - *charge*: one release of a stated epsilon for every party stands for those that were lost;
 - *nothing was released*: limits stay, because somebody vouches for it.
 
@@ -22,11 +22,18 @@ import sqlalchemy as sa
 
 from cloister.core.errors import BudgetExceeded
 from cloister.privacy.ledger.check import check_ledger
-from cloister.privacy.ledger.entry import Entry, Head, Label, checked_name
+from cloister.privacy.ledger.entry import (
+    MAX_PURPOSE_LENGTH,
+    Entry,
+    Head,
+    Label,
+    checked_name,
+    limit_body,
+)
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.ledger.limits import Limit
 from cloister.privacy.ledger.outbox import note_delivery, put_pending
-from cloister.privacy.ledger.reading import head_in, limit_in, parties_in
+from cloister.privacy.ledger.reading import head_in, limits_in, parties_in
 from cloister.privacy.ledger.spending import add_spent, spent_by
 from cloister.privacy.ledger.tables import ENTRIES
 from cloister.privacy.ledger.writing import append
@@ -79,28 +86,28 @@ def note_restored(connection: sa.Connection, *, manifest: BackupManifest, lost: 
     if manifest.ledger is None:
         return
     for party_id in sorted({*parties_in(connection), *map(checked_name, lost.parties)}):
-        limit = limit_in(connection, party_id)
-        label = Label(party_id, "", _told(manifest.ledger, manifest.made_at, lost, limit))
+        limits = limits_in(connection, party_id)
+        told = _told(manifest.ledger, manifest.made_at, lost, limits)
+        label = Label(party_id, "", told[:MAX_PURPOSE_LENGTH])
         if lost.kind is LostKind.CHARGE:
-            _charge(connection, label, lost.epsilon, limit)
-        else:
-            after = _held(limit) if lost.kind is LostKind.HOLD else limit
-            body = "null" if after is None else after.canonical()
+            _charge(connection, label, lost.epsilon, limits)
+            continue
+        closed = Limit(epsilon=0.0, delta=USUAL_DELTA)
+        after = list(limits.values()) or ([closed] if lost.kind is LostKind.HOLD else [])
+        for one in after:
+            if lost.kind is LostKind.HOLD:
+                one = Limit(epsilon=0.0, delta=one.delta, level=one.level)
+            body = limit_body(one, None)
             append(connection, Entry.draft("limit", _now(), label, body, b""))
+        if not after:
+            append(connection, Entry.draft("limit", _now(), label, limit_body(None, None), b""))
 
 
-def _held(limit: Limit | None) -> Limit:
-    """Return a limit that lets nothing pass."""
-    return Limit(
-        epsilon=0.0,
-        delta=limit.delta if limit else USUAL_DELTA,
-        level=limit.level if limit else Level.USER,
-    )
-
-
-def _charge(connection: sa.Connection, label: Label, epsilon: float, limit: Limit | None) -> None:
+def _charge(
+    connection: sa.Connection, label: Label, epsilon: float, limits: dict[Level, Limit]
+) -> None:
     """Record what was lost as one release, whether the limit allows it or not: it has happened."""
-    level = limit.level if limit else Level.USER
+    level = next(iter(limits)) if len(limits) == 1 else Level.USER
     release = BoundedRelease(
         level=level, epsilon=epsilon, mechanism_name="lost releases", note=label.purpose
     )
@@ -111,10 +118,10 @@ def _charge(connection: sa.Connection, label: Label, epsilon: float, limit: Limi
     note_delivery(connection, entry.number, _now())
 
 
-def _told(head: BackupHead, made_at: str, lost: Lost, limit: Limit | None) -> str:
+def _told(head: BackupHead, made_at: str, lost: Lost, limits: dict[Level, Limit]) -> str:
     what = {
         LostKind.HOLD: f"releases since are not known, so nothing may pass; the limit was "
-        f"{limit or 'none'}",
+        f"{', '.join(map(str, limits.values())) or 'none'}",
         LostKind.CHARGE: f"epsilon {lost.epsilon:g} stands for releases since",
         LostKind.NONE: "nothing was released since, somebody vouches for it",
     }

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from cloister.core.errors import BudgetExceeded
 
@@ -17,6 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["record_crossings", "refuse_early"]
 
+READERS: Final = "readers"
+PURPOSE: Final = "simulated training across silos"
+
 
 def refuse_early(address: str, parties: Sequence[PartyId]) -> None:
     """Raise before the work where the ledger is missing or a party's limit forbids the run.
@@ -25,17 +27,14 @@ def refuse_early(address: str, parties: Sequence[PartyId]) -> None:
     decides again when the crossings are recorded.
     """
     from cloister.privacy.ledger.ledger import Ledger
-    from cloister.privacy.ledger.writing import account_in, refuse_or_pass
     from cloister.privacy.level import Level
     from cloister.privacy.release import UnprotectedRelease
 
     handed_round = UnprotectedRelease(level=Level.DOCUMENT, simulated=True)
     with Ledger.open(address, create=False) as ledger:
         for party in parties:
-            read = partial(account_in, party_id=party, simulated=True)
-            account = ledger.database.run(read, read_only=True)
             try:
-                refuse_or_pass(account, handed_round, require_limit=ledger.require_limit)
+                ledger.check(handed_round, party_id=party, recipient=READERS, purpose=PURPOSE)
             except BudgetExceeded as error:
                 raise BudgetExceeded(
                     f"{error.what}: rankers are handed round as they are",
@@ -64,7 +63,7 @@ def record_crossings(address: str, crossed: Sequence[Crossing]) -> dict[str, Any
                     b"",
                     party_id=one.sender,
                     recipient=",".join(one.recipients),
-                    purpose=f"simulated training across silos: {one.what}",
+                    purpose=f"{PURPOSE}: {one.what}",
                 )
                 for one in crossed
             ]

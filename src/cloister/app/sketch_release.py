@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -12,7 +11,6 @@ from cloister.app.sketch_collection import Counted
 from cloister.core.errors import NotFound, StoreError
 from cloister.privacy.ledger.entry import Receipt
 from cloister.privacy.ledger.ledger import Ledger
-from cloister.privacy.ledger.writing import account_in, refuse_or_pass
 from cloister.privacy.level import Level
 from cloister.privacy.mechanisms.aes_noise import SeededWords
 from cloister.privacy.release import Release
@@ -123,10 +121,13 @@ def _refuse_early(recording: Recording, planned: Release) -> None:
 
     The ledger decides again when the release is recorded.
     """
-    with Ledger.open(recording.ledger, create=False) as ledger:
-        read = partial(account_in, party_id=recording.party_id, simulated=planned.simulated)
-        account = ledger.database.run(read, read_only=True)
-        refuse_or_pass(account, planned, require_limit=ledger.require_limit)
+    with Ledger.open(recording.ledger, create=False, require_limit=True) as ledger:
+        ledger.check(
+            planned,
+            party_id=recording.party_id,
+            recipient=recording.recipient,
+            purpose=recording.purpose,
+        )
 
 
 def _write_recorded(made: NoisyRelease, out: Path, recording: Recording | None) -> Receipt | None:
@@ -138,7 +139,7 @@ def _write_recorded(made: NoisyRelease, out: Path, recording: Recording | None) 
     if recording is None:
         made.save(out)
         return None
-    ledger_open = Ledger.open(recording.ledger, create=False)
+    ledger_open = Ledger.open(recording.ledger, create=False, require_limit=True)
     with ledger_open as ledger, made.saved_aside(out) as put_in_place:
         receipt = made.record(
             ledger,

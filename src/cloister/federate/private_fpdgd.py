@@ -38,7 +38,7 @@ from cloister.federate.private_training import PrivateTraining
 from cloister.federate.protected_update import UpdateProtection
 from cloister.federate.secure_sum import secure_sum
 from cloister.privacy.accounting import composed_epsilon
-from cloister.privacy.calibration import noise_multiplier
+from cloister.privacy.calibration import PlannedNoise, planned_noise
 from cloister.privacy.level import Level
 from cloister.privacy.loss import Loss
 from cloister.privacy.mechanisms.simulated_noise import SimulatedNoise
@@ -98,7 +98,9 @@ class PrivateFPDGD(FPDGD):
         self._check_settings()
         self.n_failed_rounds = 0
         self._rule = self._rule._replace(clip_update=privacy.clip_norm, equal_weights=True)
-        self.spending = Spending(epsilon=privacy.epsilon, delta=privacy.delta)
+        self.spending = Spending(
+            epsilon=privacy.epsilon, delta=privacy.delta, order=self.planned.order
+        )
         self.spending.reserve(self.release(self.n_expected), self._n_releases)
         self._tree = TreeNoise(self._node_noise, sigma=self.sigma)
         self._n_nodes = 0
@@ -137,19 +139,24 @@ class PrivateFPDGD(FPDGD):
         return self.n_expected / self.population.n_clients
 
     @cached_property
-    def sigma(self) -> float:
-        """Standard deviation of the noise in a round's sum, or of a node's in the tree."""
+    def planned(self) -> PlannedNoise:
+        """The noise over sensitivity, and the order of the filter that it was chosen for."""
         privacy = self.privacy
         if privacy.mechanism == "tree":
-            one = noise_multiplier(privacy.epsilon, privacy.delta, n_rounds=1)
-            return one * self._tree_release(1.0).tree_sensitivity
-        multiplier = noise_multiplier(
+            return planned_noise(privacy.epsilon, privacy.delta, n_rounds=1)
+        return planned_noise(
             privacy.epsilon,
             privacy.delta,
             n_rounds=privacy.n_rounds,
             sampling_rate=self.sampling_rate,
         )
-        return multiplier * privacy.clip_norm
+
+    @cached_property
+    def sigma(self) -> float:
+        """Standard deviation of the noise in a round's sum, or of a node's in the tree."""
+        if self.privacy.mechanism == "tree":
+            return self.planned.multiplier * self._tree_release(1.0).tree_sensitivity
+        return self.planned.multiplier * self.privacy.clip_norm
 
     def _tree_release(self, sigma: float) -> TreeRelease:
         between = self.population.n_clients // self.n_expected

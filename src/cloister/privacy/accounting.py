@@ -1,10 +1,12 @@
-"""What releases cost together: composition by Renyi divergence and by loss distributions.
+"""What releases cost together, for reports: composition by divergences and by loss distributions.
 
-Both give an upper bound on the true epsilon; the smaller one counts. The distribution of the
-privacy loss (PLD) is nearly exact; Renyi divergence (RDP) is quick, and enough wherever it already
-lies below a limit. Normal noise without sampling composes exactly: many such releases are one with
-less noise, whose loss has a closed form (Balle and Wang 2018). The arithmetic is
-``dp_accounting``'s.
+Both give an upper bound on the true epsilon of releases that were planned beforehand; the smaller
+one counts. The distribution of the privacy loss (PLD) is nearly exact; Renyi divergence (RDP) is
+quick. Normal noise without sampling composes exactly: many such releases are one with less noise,
+whose loss has a closed form (Balle and Wang 2018). The arithmetic is ``dp_accounting``'s.
+
+Neither covers releases whose noise was chosen by what earlier ones have shown. Whether a release
+may pass is decided by :mod:`cloister.privacy.filters`, from `divergence` at one order.
 """
 
 from __future__ import annotations
@@ -28,7 +30,14 @@ from cloister.privacy.release import Release
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-__all__ = ["Accounting", "Cost", "composed_epsilon", "cost_within", "losses_of"]
+__all__ = [
+    "Accounting",
+    "Cost",
+    "composed_epsilon",
+    "divergence",
+    "losses_of",
+    "pure_epsilon",
+]
 
 Accounting = Literal["tightest", "rdp", "pld"]
 Losses = Mapping[Loss, int]
@@ -37,6 +46,7 @@ _Counted = tuple[tuple[Loss, int], ...]
 FINE_STEP: Final = 1e-4  # between the losses that a distribution is divided into
 BEYOND_INTEREST: Final = 1e6  # such an epsilon promises nothing: the quick bound will do
 LARGEST_EXPONENT: Final = 700.0  # of e, in a double
+SMALL_EPSILON: Final = 1e-3  # below, sums of exact terms would drown in rounding errors
 LEAST_NOISE: Final = 1e-100  # less noise than that, over sensitivity, is none
 MOST_STEPS: Final = 4_000_000  # beyond, steps get coarser: the bound stays one, and gets looser
 
@@ -72,8 +82,7 @@ def composed_epsilon(
     Parameters
     ----------
     losses
-        Each with how often it was suffered. Later ones may have been chosen by the results of
-        earlier ones; their parameters may not.
+        Each with how often it was suffered. None of them was chosen by the results of another.
     delta
         In (0, 1); well below one over the number of units.
     method
@@ -100,34 +109,15 @@ def composed_epsilon(
         return Cost(math.inf, "none")
     if method == "pld":
         return Cost(_pld_epsilon(merged, delta, step), "pld")
-    quick = Cost(_rdp_epsilon(merged, delta), "rdp")
+    # Bounds may fail by themselves: the rest of delta is for all losses together.
+    spare = delta - sum(count * loss.delta for loss, count in merged)
+    quick = Cost(_rdp_epsilon(merged, spare) if spare > 0 else math.inf, "rdp")
     if method == "rdp" or BEYOND_INTEREST < quick.epsilon < math.inf:
         return quick
-    plain = Cost(sum(count * _pure_epsilon(loss) for loss, count in merged), "sum")
+    plain = Cost(math.inf, "sum")
+    if spare >= 0:
+        plain = Cost(sum(count * pure_epsilon(loss) for loss, count in merged), "sum")
     return min(quick, plain, Cost(_pld_epsilon(merged, delta, step), "pld"))
-
-
-def cost_within(losses: Losses, delta: float, limit: float) -> Cost:
-    """Return a cost that is enough to tell whether it is within a limit.
-
-    By the quick method if that is enough. Else by both, for somewhat more losses first: what is
-    found is kept, and serves the checks that follow while a limit is approached.
-    """
-    quick = composed_epsilon(losses, delta, method="rdp")
-    if quick.epsilon <= limit or quick.method == "none":
-        return quick
-    for parts in (8, 64):
-        ahead = {loss: _rounded_up(count, parts) for loss, count in losses.items() if count}
-        cost = composed_epsilon(ahead, delta)
-        if cost.epsilon <= limit:
-            return cost
-    return composed_epsilon(losses, delta)
-
-
-def _rounded_up(count: int, parts: int) -> int:
-    """Round up to one of so many numbers between a power of two and the next."""
-    unit = max(1, (1 << count.bit_length() - 1) // parts)
-    return -(-count // unit) * unit
 
 
 def _is_unbounded(loss: Loss) -> bool:
@@ -183,23 +173,103 @@ def _orders() -> NDArray[np.float64]:
 @lru_cache(maxsize=512)
 def _rdp(loss: Loss) -> NDArray[np.float64]:
     """Return the Renyi divergences of one loss, by order."""
+    return _divergences(loss, _orders())
+
+
+def divergence(loss: Loss, order: float) -> float:
+    """Return the Renyi divergence of one loss at an order; infinity where it has no bound.
+
+    For a bound with a delta it is that of its epsilon: the delta counts apart.
+
+    Examples
+    --------
+    >>> divergence(Loss("gaussian", 2.0), 6.0)  # alpha / (2 sigma^2)
+    0.75
+    """
+    return _divergence(loss, float(order))
+
+
+@lru_cache(maxsize=4096)
+def _divergence(loss: Loss, order: float) -> float:
+    if _is_unbounded(loss):
+        return math.inf
+    if _is_free(loss):
+        return 0.0
+    return float(_divergences(loss, np.array([order]))[0])
+
+
+def _divergences(loss: Loss, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+    match loss.kind:
+        case "gaussian" if loss.sampling_rate == 1:
+            return 0.5 * orders * (1 / loss.noise) ** 2
+        case "discrete-gaussian" | "concentrated":
+            # Canonne, Kamath and Steinke 2020, theorem 4: discrete noise diverges no more.
+            return 0.5 * orders * (loss.steps / loss.noise) ** 2
+        case "discrete-laplace":
+            return _of_discrete_laplace(loss, orders)
+        case "response":
+            n = loss.steps
+            return _of_two_answers(1 - loss.noise * (n - 1) / n, loss.noise / n, n, orders)
+        case "bound" if loss.noise > LARGEST_EXPONENT:
+            return np.full(len(orders), loss.noise)
+        case "bound":
+            # The worst of all with this epsilon is randomised response of two answers
+            # (Kairouz, Oh and Viswanath 2015).
+            other = 1 / (1 + math.exp(loss.noise))
+            return np.minimum(loss.noise, _of_two_answers(1 - other, other, 2, orders))
+        case _:
+            return _by_accountant(loss, orders)
+
+
+def _of_two_answers(
+    kept: float, other: float, n_answers: int, orders: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the divergences of answers by chance: the true one, or any single other one."""
+    ratio = math.log(kept) - math.log(other)
+    if ratio < SMALL_EPSILON:
+        return _of_small_epsilon(ratio, orders)
+    up = math.log(kept) + (orders - 1) * ratio
+    down = math.log(other) - (orders - 1) * ratio
+    both = np.logaddexp(up, down)
+    if n_answers > 2:
+        both = np.logaddexp(both, math.log((n_answers - 2) * other))
+    return np.clip(both / (orders - 1), 0.0, ratio)
+
+
+def _of_discrete_laplace(loss: Loss, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the exact divergences of discrete Laplace noise moved by some steps.
+
+    The sum of p(x)^a p(x - k)^(1 - a) falls into three geometric ones, with r = 1 / scale: x <= 0,
+    x >= k and what lies between.
+    """
+    rate, k = 1 / loss.noise, loss.steps
+    if rate * k < SMALL_EPSILON:
+        return _of_small_epsilon(rate * k, orders)
+    weight = math.log(math.tanh(min(rate, LARGEST_EXPONENT) / 2))
+    tail = -math.log(-math.expm1(-rate))
+    total = np.logaddexp((orders - 1) * rate * k + tail, -orders * rate * k + tail)
+    if k > 1:
+        ratio = rate * (1 - 2 * orders)  # from one x to the next
+        between = ratio + (orders - 1) * rate * k
+        n_terms = np.log(-np.expm1((k - 1) * ratio)) - np.log(-np.expm1(ratio))
+        total = np.logaddexp(total, between + n_terms)
+    return np.clip((total + weight) / (orders - 1), 0.0, rate * k)
+
+
+def _of_small_epsilon(epsilon: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a bound for pure epsilon that no rounding spoils: Bun and Steinke 2016, prop. 3.3."""
+    return np.minimum(epsilon, 0.5 * orders * epsilon**2)
+
+
+def _by_accountant(loss: Loss, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     import dp_accounting
     from dp_accounting import rdp
 
-    event: Any
-    match loss.kind:
-        case "gaussian":
-            event = dp_accounting.GaussianDpEvent(loss.noise)
-            if loss.sampling_rate < 1:
-                event = dp_accounting.PoissonSampledDpEvent(loss.sampling_rate, event)
-        case "discrete-gaussian" | "concentrated":
-            # Canonne, Kamath and Steinke 2020, theorem 4: discrete noise diverges no more.
-            return 0.5 * _orders() * (loss.steps / loss.noise) ** 2
-        case "laplace":
-            event = dp_accounting.LaplaceDpEvent(loss.noise)
-        case _:
-            return _rdp_of_a_bound(_pure_epsilon(loss))
-    accountant = rdp.RdpAccountant(_orders().tolist())
+    event: Any = dp_accounting.LaplaceDpEvent(loss.noise)
+    if loss.kind == "gaussian":
+        normal = dp_accounting.GaussianDpEvent(loss.noise)
+        event = dp_accounting.PoissonSampledDpEvent(loss.sampling_rate, normal)
+    accountant = rdp.RdpAccountant(orders.tolist())
     with _quiet():
         accountant.compose(event)
     # A divergence below 0 is a rounding error, which the conversion would take for no cost at all.
@@ -218,8 +288,10 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(before)
 
 
-def _pure_epsilon(loss: Loss) -> float:
-    """Return the epsilon that holds with no delta, if there is one."""
+def pure_epsilon(loss: Loss) -> float:
+    """Return the epsilon that holds but for the loss's own delta; infinity if there is none."""
+    if _is_free(loss):
+        return 0.0
     match loss.kind:
         case "laplace":
             return 1 / loss.noise
@@ -228,15 +300,10 @@ def _pure_epsilon(loss: Loss) -> float:
         case "response":
             n = loss.steps
             return math.log((1 - loss.noise * (n - 1) / n) / (loss.noise / n))
-        case "bound" if loss.delta == 0:
+        case "bound":
             return loss.noise
         case _:
             return math.inf
-
-
-def _rdp_of_a_bound(epsilon: float) -> NDArray[np.float64]:
-    """Return the divergences of pure epsilon: Bun and Steinke 2016, proposition 3.3."""
-    return np.minimum(epsilon, 0.5 * _orders() * epsilon**2)
 
 
 @lru_cache(maxsize=128)
@@ -279,7 +346,7 @@ def _reach(loss: Loss, count: int) -> float:
     if loss.kind == "discrete-gaussian":
         shift = loss.steps / loss.noise
         return count * (0.5 * shift**2 + 12 * shift)
-    pure = _pure_epsilon(loss)
+    pure = pure_epsilon(loss)
     return count * (pure if math.isfinite(pure) else loss.noise)
 
 

@@ -8,6 +8,7 @@ only a bound is known, or nothing protects.
 
 from __future__ import annotations
 
+import json
 import math
 from abc import abstractmethod
 from collections import Counter
@@ -23,6 +24,7 @@ __all__ = ["UNBOUNDED", "BoundedRelease", "Release", "UnprotectedRelease"]
 
 UNBOUNDED: Final = Loss("unbounded")
 LARGEST_EXPONENT: Final = 700.0  # of e, in a double
+_LATER: Final = ("own_delta", "consent")
 
 
 class Release(Settings):
@@ -44,6 +46,13 @@ class Release(Settings):
         Whether noise came from a seeded generator: nobody is protected by such a release.
     claimed_epsilon
         What the inventors of a mechanism claim, where that is not what holds.
+    own_delta
+        Of a release that is made in one go, no part of which depends on another part's noise: the
+        chance with which its own epsilon may fail. A limit that adds up epsilons counts it with
+        its exact epsilon at this delta.
+    consent
+        Who agreed to a release that a limit has no bound for, as the ledger was told; the ledger
+        writes it.
     note
         Anything that a reader of the ledger should know.
     """
@@ -54,6 +63,8 @@ class Release(Settings):
     n_values: int = Field(default=1, ge=1)
     simulated: bool = False
     claimed_epsilon: float | None = Field(default=None, gt=0)
+    own_delta: float | None = Field(default=None, gt=0, lt=1)
+    consent: str = Field(default="", max_length=200)
     note: str = Field(default="", max_length=1000)
 
     @model_validator(mode="after")
@@ -64,6 +75,17 @@ class Release(Settings):
             if size < 1:
                 raise ValueError(f"a {level.value} holds at least one {self.level.value}")
         return self
+
+    def canonical(self) -> str:
+        """Return JSON with sorted names; what came later than the first ledgers only if it is set.
+
+        So the ledgers of earlier versions keep their counts.
+        """
+        fields = self.model_dump(mode="json")
+        for name in _LATER:
+            if fields[name] == type(self).model_fields[name].default:
+                del fields[name]
+        return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
     def losses(self, level: Level) -> tuple[Loss, ...]:
         """Return what this release can reveal of one unit of a level."""

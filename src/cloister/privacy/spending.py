@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from cloister.core.errors import BudgetExceeded
-from cloister.privacy.accounting import Accounting, Cost, composed_epsilon, cost_within
+from cloister.privacy.accounting import Accounting, Cost, composed_epsilon
+from cloister.privacy.filters import Charge, PrivacyFilter, charge_of
 from cloister.privacy.level import Level
 from cloister.privacy.loss import Loss
 from cloister.privacy.release import Release
@@ -16,6 +17,8 @@ __all__ = ["Spending"]
 class Spending:
     """Counts releases and refuses the one that would go over the limit, before it is made.
 
+    It refuses by the filter of the limit, as a ledger does.
+
     Parameters
     ----------
     epsilon
@@ -24,6 +27,8 @@ class Spending:
         The chance that the bound fails.
     level
         The unit that the limit speaks of.
+    order
+        Of the limit's filter; the usual one unless a plan has a better one.
 
     Examples
     --------
@@ -37,40 +42,51 @@ class Spending:
     >>> spending.record(release)
     Traceback (most recent call last):
     ...
-    cloister.core.errors.BudgetExceeded: user: the release would bring epsilon to 4.15 of 4.0; ...
+    cloister.core.errors.BudgetExceeded: user: the release would bring epsilon to 4.48 of 4.0; ...
     """
 
     def __init__(
-        self, *, epsilon: float | None = None, delta: float, level: Level = Level.USER
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float,
+        level: Level = Level.USER,
+        order: float | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.level = level
+        self._filter = None if epsilon is None else PrivacyFilter.of(epsilon, delta, order=order)
         self._losses: Counter[Loss] = Counter()
-        self._reserved: Counter[Loss] = Counter()
+        self._charge = Charge()
 
     def reserve(self, release: Release, n_releases: int) -> None:
-        """See that a whole plan is within the limit; its releases need no further look."""
-        one = release.loss_counts(self.level)
-        plan = Counter({loss: n_releases * count for loss, count in one.items()})
-        self._reserved = self._checked(self._losses + plan)
+        """See that a whole plan is within the limit."""
+        self._checked(release, n_releases)
 
     def record(self, release: Release) -> None:
         """Count a release, or raise `BudgetExceeded` and count nothing."""
-        after = self._losses + release.loss_counts(self.level)
-        self._losses = after if after <= self._reserved else self._checked(after)
+        self._charge = self._checked(release, 1)
+        self._losses += release.loss_counts(self.level)
 
-    def _checked(self, losses: Counter[Loss]) -> Counter[Loss]:
-        if self.epsilon is not None:
-            cost = cost_within(losses, self.delta, self.epsilon).epsilon
-            if cost > self.epsilon:
-                raise BudgetExceeded(
-                    f"the release would bring epsilon to {cost:.3g} of {self.epsilon}",
-                    where=self.level.value,
-                    remedy="stop here, or plan for more rounds with more noise",
-                )
-        return losses
+    def _checked(self, release: Release, n_releases: int) -> Charge:
+        if self._filter is None:
+            return self._charge
+        one = charge_of(release, self.level, self._filter.order)
+        after = self._charge.plus(one.times(n_releases))
+        if not self._filter.admits(after):
+            raise BudgetExceeded(
+                f"the release would bring epsilon to {self._filter.spent(after):.3g} of "
+                f"{self.epsilon}",
+                where=self.level.value,
+                remedy="stop here, or plan for more rounds with more noise",
+            )
+        return after
+
+    def spent(self) -> float | None:
+        """Return what the limit's filter has charged; None without a limit."""
+        return None if self._filter is None else self._filter.spent(self._charge)
 
     def cost(self, *, method: Accounting = "tightest") -> Cost:
-        """Return what all releases cost together."""
+        """Return what all releases cost together, as a report of releases planned beforehand."""
         return composed_epsilon(self._losses, self.delta, method=method)

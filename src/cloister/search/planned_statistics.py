@@ -110,7 +110,7 @@ def _calibrated(
     """
     moved = {**dict.fromkeys(names, max_terms), "sizes": n_sizes}
     shares = {**dict.fromkeys(names, (1 - SIZES_SHARE) / len(names)), "sizes": SIZES_SHARE}
-    multiplier = noise_multiplier(epsilon, delta, n_rounds=1)
+    multiplier = noise_multiplier(epsilon, delta, n_rounds=1, method="tightest")
     while True:
         tables = tuple(
             NoisyTable(name=name, width=multiplier * math.sqrt(n / shares[name]), n_moved=n)

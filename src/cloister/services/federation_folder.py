@@ -14,6 +14,7 @@ folders of the services lie on different machines.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple, Self
@@ -28,6 +29,7 @@ from cloister.federate.engines.roster import FederationRoster, Member, Place
 from cloister.pods.overlay.token_issuer import TokenIssuer
 from cloister.privacy.certificates.authority import Authority
 from cloister.privacy.identity import SigningIdentity
+from cloister.privacy.ledger.limits import STANDARD_LIMITS, Consent, Limit
 from cloister.services.user_tokens import node_issuer_name
 from cloister.web.callers import Role
 from cloister.web.client import PeerClient
@@ -39,6 +41,7 @@ BROKER: Final = "broker"
 COORDINATOR: Final = "coordinator"
 ROSTER: Final = "roster.json"
 SERVICE: Final = "service.toml"
+STATISTICS: Final = "published statistics"  # for which nodes' tables go to the broker
 _ROLES: Final = {BROKER: "broker", COORDINATOR: "coordinator"}
 _RESERVED: Final = frozenset({BROKER, COORDINATOR, "operator", "officer", "authority"})
 
@@ -60,6 +63,11 @@ class FederationPlan(Settings):
         Where some services listen instead, by name.
     first_port
         Of the coordinator; the broker and the nodes have the next ones.
+    budgets
+        What each node's releases may cost at most, one for a level; it is in each node's file.
+    consent
+        Who agreed that nodes make releases without a bound (rounds without privacy, tables of exact
+        counts); it is in each node's file. Nobody unless given: nodes refuse them.
     """
 
     name: str = "clinics"
@@ -68,6 +76,8 @@ class FederationPlan(Settings):
     host: str = "127.0.0.1"
     hosts: dict[str, str] = Field(default_factory=dict)
     first_port: int = 8440
+    budgets: tuple[Limit, ...] = tuple(STANDARD_LIMITS.values())
+    consent: str = ""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -161,6 +171,7 @@ class FederationFolder:
         for service in plan.services:
             more = settings or {}
             text = _service_file(plan, service) + more.get(service, more.get(_role(service), ""))
+            text += _node_limits(plan) if service in plan.nodes else ""
             (folder / service / SERVICE).write_text(text, encoding="utf-8")
         return cls(folder)
 
@@ -244,6 +255,24 @@ def _made_member(place: Path, plan: FederationPlan, node: str) -> Member:
         url=plan.url(node),
         token_keys=issuer.public_keys(),
     )
+
+
+def _node_limits(plan: FederationPlan) -> str:
+    """Return what a node's releases may cost, and who agreed to what has no cost: TOML tables."""
+    lines = []
+    for limit in plan.budgets:
+        lines += ["", "[[budgets]]", f'level = "{limit.level}"', f"epsilon = {limit.epsilon}"]
+        lines += [f"delta = {limit.delta}"]
+        if limit.order is not None:
+            lines += [f"order = {limit.order}"]
+        if limit.failures is not None:
+            lines += [f"failures = {limit.failures}"]
+    for_what = {COORDINATOR: plan.agreement.name, BROKER: STATISTICS} if plan.consent else {}
+    for recipient, purpose in for_what.items():
+        agreed = Consent(name=plan.consent, recipient=recipient, purpose=purpose)
+        lines += ["", "[[consents]]"]
+        lines += [f"{name} = {json.dumps(text)}" for name, text in agreed.model_dump().items()]
+    return "\n".join(lines) + "\n"
 
 
 def _service_file(plan: FederationPlan, service: str) -> str:

@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import Final, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from cloister.core.errors import SettingsError
 from cloister.core.settings import Settings
@@ -17,6 +17,7 @@ from cloister.federate.engines.roster import FederationRoster
 from cloister.federate.engines.site_file import SimulatedUsers, placed
 from cloister.federate.online.click_log import ClickLogSettings
 from cloister.federate.online.noisy_sign_test import SignTest
+from cloister.privacy.ledger.limits import Consent, Limit, one_a_level
 from cloister.search.noisy_statistics_settings import NoisyStatisticsSettings
 from cloister.search.published_statistics import PublishedForm
 from cloister.services.user_tokens import UserTokenSettings
@@ -152,6 +153,10 @@ class NodeFile(ServiceFile):
         Pages of one user that a round learns from; as many as were agreed on unless given.
     votes_epsilon
         What a user's vote in a trial of rankers may cost; 0 where no votes are given.
+    budgets
+        What its releases may cost at most, one for a level; the standard limits unless given.
+    consents
+        Who agreed, by name, to releases that have no bound; without one they are refused.
     refresh_s
         How often it asks the coordinator what to serve.
     sync_s
@@ -171,9 +176,16 @@ class NodeFile(ServiceFile):
     clicks: ClickLogSettings = ClickLogSettings()
     max_pages: int | None = Field(default=None, ge=1)
     votes_epsilon: float = Field(default=1.0, ge=0)
+    budgets: tuple[Limit, ...] = ()
+    consents: tuple[Consent, ...] = ()
     refresh_s: float = Field(default=5.0, gt=0)
     sync_s: float = Field(default=60.0, ge=0)
     simulated: SimulatedUsers | None = None
+
+    @field_validator("budgets")
+    @classmethod
+    def _one_a_level(cls, budgets: tuple[Limit, ...]) -> tuple[Limit, ...]:
+        return one_a_level(budgets)
 
     def below(self, folder: Path) -> Self:
         """Return the file with its paths as seen from everywhere."""

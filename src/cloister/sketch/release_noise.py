@@ -151,6 +151,7 @@ def planned_release(
         group_sizes=groups,
         simulated=simulated,
         n_values=sum(table.n_values for table in named),
+        own_delta=own_delta,
     )
 
 
@@ -232,7 +233,7 @@ def _multiplier(epsilon: float, delta: float, division: _Division) -> float:
     _refuse_too_wide(epsilon, delta, division)
     # Normal noise of continuous width is a good guess; discrete noise may need some more or less.
     # For tokens replaced every sigma is twice as wide already, and the bound is Renyi's.
-    guess = noise_multiplier(epsilon, delta, n_rounds=1)
+    guess = noise_multiplier(epsilon, delta, n_rounds=1, method="tightest")
     return _least(lambda multiplier: division.cost(multiplier, delta), epsilon, guess)
 
 

@@ -17,7 +17,9 @@ from services.processes import NODES, clicked_agreement, own_host
 @pytest.fixture(scope="session")
 def federation_folder(tmp_path_factory: pytest.TempPathFactory) -> FederationFolder:
     """Return a federation that was made, and never started."""
-    plan = FederationPlan(nodes=NODES, agreement=clicked_agreement(), host=own_host())
+    plan = FederationPlan(
+        nodes=NODES, agreement=clicked_agreement(), host=own_host(), consent="test"
+    )
     return FederationFolder.make(tmp_path_factory.mktemp("console") / "federation", plan)
 
 

@@ -59,7 +59,7 @@ ALL_KINDS: tuple[Release, ...] = (
 @pytest.fixture(scope="module")
 def private_folder(tmp_path_factory: pytest.TempPathFactory) -> FederationFolder:
     agreed = clicked_agreement(name="pilot", privacy=PRIVACY, min_sites=3)
-    plan = FederationPlan(nodes=NODES, agreement=agreed, host=own_host())
+    plan = FederationPlan(nodes=NODES, agreement=agreed, host=own_host(), consent="test")
     return FederationFolder.make(tmp_path_factory.mktemp("ledger") / "federation", plan)
 
 
@@ -168,9 +168,9 @@ def test_a_limit_and_what_is_left_of_it_come_from_the_ledger(
     ledger = ledgers["clinic-a"]
     ledger.set_limit("clinic-a", Limit(epsilon=3.0, delta=1e-5), purpose="by the board")
     sent(ledger, ROUND, party="clinic-a")
-    account = overview(ledger).statements[0]
+    account = overview(ledger).statements[0].limits[Level.USER]
     words = seen(officer.get("/ledger").text)
-    assert f"1e-05 the limit's 3 {3 - account.real.epsilon:.4g} of the limit" in words
+    assert f"1e-05 the limit's 3 {account.remains:.4g} of the limit" in words
     assert "limit epsilon 3 (delta 1e-05, level user)" in words
     assert '"name": "limit for clinic-a"' in officer.get("/ledger").text
 

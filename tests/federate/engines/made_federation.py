@@ -29,6 +29,7 @@ from cloister.federate.engines.site_call import (
 from cloister.federate.engines.site_memory import SiteMemory
 from cloister.federate.population import Population
 from cloister.privacy.identity import Directory, SigningIdentity
+from cloister.privacy.ledger.limits import Consent
 from cloister.privacy.mechanisms.simulated_noise import SimulatedNoise
 from cloister.rank.ranker import RankerSettings
 from cloister.store.database import Database
@@ -98,6 +99,7 @@ class Scene:
             self.trainer(name),
             self.database(name),
             keys=SiteKeys(self.identities[name], self.directory, source),
+            consents=(Consent(name="test", recipient="coordinator", purpose=self.agreement.name),),
         )
 
     def trainer(self, name: SiteId) -> PopulationTrainer:

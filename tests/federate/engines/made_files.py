@@ -49,5 +49,7 @@ def write_federation(
             f'name = "{name}"\nroster = "roster.json"\nstate = "{name}.db"\n'
             f'signing_key = "{name}.key"\n[simulated]\ndata = "{WORLD}"\n'
             f"n_clients = {N_CLIENTS}\nfirst = {4 * number}\nn = 4\nseed = {SEED}\n"
+            f'[[consents]]\nname = "test"\nrecipient = "coordinator"\n'
+            f'purpose = "{roster.agreement.name}"\n'
         )
     return sites

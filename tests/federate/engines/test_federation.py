@@ -420,7 +420,7 @@ def test_private_training_moves_by_clipped_updates_and_the_noise_that_is_recorde
     assert 0.5 < np.std(misses) / sigma < 1.6
     cost = federation.ledger.cost("pilot", delta=1e-3, simulated=True)
     own = scene.sites[A].ledger.cost(A, delta=1e-3, simulated=True)
-    assert 4.9 < cost.epsilon <= 5.0
+    assert 4.3 < cost.epsilon <= 5.0  # the report; the filter, for which noise is planned, has 5
     assert own == cost
     with pytest.raises(BudgetExceeded, match="3 rounds"):
         federation.step()

@@ -43,6 +43,7 @@ from cloister.federate.online.click_log import ClickLog, ClickLogSettings
 from cloister.federate.online.click_trainer import ClickTrainer
 from cloister.federate.online.page_table import PAGES, ShownPage
 from cloister.privacy.identity import Directory, SigningIdentity
+from cloister.privacy.ledger.limits import Consent
 from cloister.privacy.secure_aggregation import AggregationClient
 from cloister.privacy.secure_aggregation.keys import MASK, KeyPair
 from cloister.privacy.secure_aggregation.masks import SEED_BYTES, MaskStream
@@ -395,7 +396,8 @@ class LyingCoordinator(RuleBasedStateMachine):
 
     def _site(self, name: SiteId, trainer: ClickTrainer, database: Database) -> Site:
         keys = SiteKeys(IDENTITIES[name], DIRECTORY)
-        return Site(name, AGREEMENT, trainer, database, keys=keys)
+        agreed = (Consent(name="test", recipient="coordinator", purpose=AGREEMENT.name),)
+        return Site(name, AGREEMENT, trainer, database, keys=keys, consents=agreed)
 
     def _search(self, name: SiteId) -> None:
         self.now += 1.0

@@ -28,6 +28,7 @@ from cloister.measure.ndcg import ndcg
 from cloister.measure.ranked import rank_labels
 from cloister.privacy.identity import Directory, SigningIdentity
 from cloister.privacy.ledger.ledger import Ledger
+from cloister.privacy.ledger.limits import Consent, Limit
 from cloister.privacy.mechanisms.secure_noise import SecureNoise
 from cloister.rank.pdgd import PdgdSettings
 from cloister.rank.ranker import Ranker, RankerSettings
@@ -85,7 +86,15 @@ class Loop:
     def _node(self, name: SiteId, keys: SiteKeys) -> Node:
         database = self.databases[name]
         log = ClickLog(database, ClickLogSettings(settle_s=SETTLE_S), clock=self.clock)
-        site = Site(name, self.agreement, ClickTrainer(log, self.agreement), database, keys=keys)
+        site = Site(
+            name,
+            self.agreement,
+            ClickTrainer(log, self.agreement),
+            database,
+            keys=keys,
+            limits=(Limit(epsilon=30.0, delta=1e-3),),  # rounds, and votes of some trials
+            consents=(Consent(name="test", recipient="coordinator", purpose=self.agreement.name),),
+        )
         box = VoteBox(log, Ledger(database), party_id=name, source=SecureNoise())
         return Node(log, site, box)
 

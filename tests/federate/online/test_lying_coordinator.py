@@ -30,6 +30,7 @@ from cloister.federate.online.click_log import ClickLog, ClickLogSettings
 from cloister.federate.online.click_trainer import ClickTrainer
 from cloister.federate.online.page_table import ShownPage
 from cloister.privacy.identity import Directory, SigningIdentity
+from cloister.privacy.ledger.limits import Consent
 from cloister.privacy.secure_aggregation.server import Aggregate
 from cloister.rank.ranker import RankerSettings
 from cloister.store.database import Database
@@ -71,6 +72,7 @@ class Federation:
                 self.trainers[name],
                 self.databases[name],
                 keys=SiteKeys(identities[name], self.directory),
+                consents=(Consent(name="test", recipient="coordinator", purpose=AGREEMENT.name),),
             )
             for name in NAMES
         }

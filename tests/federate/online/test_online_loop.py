@@ -53,7 +53,8 @@ def test_what_serves_gets_better_by_trials_alone_and_can_be_taken_back(loop: Loo
         entries = node.site.ledger.entries(party_id=site)
         votes = [entry for entry in entries if entry.purpose.startswith("votes")]
         assert len(votes) == N_TURNS + 1
-        assert len(entries) - len(votes) == N_TURNS * ROUNDS_OF_TURN
+        rounds = [one for one in entries if one.kind == "release" and one not in votes]
+        assert len(rounds) == N_TURNS * ROUNDS_OF_TURN
         assert node.log.state().n_in_trials == 0
 
 
@@ -64,7 +65,7 @@ def test_no_number_of_users_makes_a_site_refuse(tmp_path: Path) -> None:
         loop.search(1)
         done = loop.federation.step()
         assert (done.sites, done.faults) == (SITES, {})
-        assert [len(node.site.ledger.entries()) for node in loop.nodes.values()] == [1, 1, 1]
+        assert [len(node.site.ledger.pending()) for node in loop.nodes.values()] == [1, 1, 1]
     finally:
         loop.close()
 
@@ -79,7 +80,7 @@ def test_private_rounds_of_real_users_cost_what_was_agreed_on(tmp_path: Path) ->
             assert loop.federation.step().sites == SITES
         for site, node in loop.nodes.items():
             cost = node.site.ledger.cost(site, delta=1e-3).epsilon
-            assert 7.0 < cost <= 8.0  # real releases: nothing is marked as simulated
+            assert 6.5 < cost <= 8.0  # real releases: nothing is marked as simulated
         assert loop.quality(loop.federation.ranker) > loop.quality(loop.trials.ranker())
     finally:
         loop.close()

@@ -176,7 +176,7 @@ class Training:
         with Database.open(self.state(service)) as database:
             ledger = Ledger(database)
             check_ledger(ledger)
-            return [entry.purpose for entry in ledger.entries()]
+            return [entry.purpose for entry in ledger.entries() if entry.kind == "release"]
 
 
 def released_round(purpose: str) -> int:
@@ -197,7 +197,9 @@ def made_training(
     )
     usual = {node: simulated(node) for node in NODES}
     usual[COORDINATOR] = f"\n[schedule]\nround_every_s = {EVERY_S}\ntimeout_s = {TIMEOUT_S}\n"
-    whole = FederationPlan(**({"nodes": NODES, "agreement": agreement, "host": own_host()} | plan))
+    whole = FederationPlan(
+        **({"nodes": NODES, "agreement": agreement, "host": own_host(), "consent": "test"} | plan)
+    )
     return FederationFolder.make(folder, whole, settings=usual | dict(settings or {}))
 
 

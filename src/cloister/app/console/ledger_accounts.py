@@ -15,8 +15,10 @@ from cloister.app.console.ledger_costs import LedgerCosts, has_bound, release_of
 from cloister.app.console.training_spending import TrainingSpending, training_spending
 from cloister.app.ledger_reading import ReadLedger
 from cloister.federate.engines.agreement import FederationAgreement
+from cloister.privacy.filters import Charge
 from cloister.privacy.ledger.entry import Entry
 from cloister.privacy.ledger.limits import Limit
+from cloister.privacy.ledger.spending import charged, spent_by
 from cloister.privacy.ledger.statement import USUAL_DELTA
 from cloister.privacy.level import Level
 from cloister.privacy.release import UnprotectedRelease
@@ -61,7 +63,12 @@ class Account(NamedTuple):
     n_simulated, epsilon_simulated
         Simulated releases, and what they would cost if they were real.
     limit
-        The limit in force, if it is for this level.
+        The limit in force for this level.
+    epsilon_filter
+        What the limit's filter has charged: what refuses, and holds however releases are chosen.
+        The limit counts no releases without a bound that somebody agreed to by name.
+    n_consented
+        Releases that somebody agreed to by name.
     agreed
         What was agreed for this party's training, where it is one.
     training
@@ -83,6 +90,8 @@ class Account(NamedTuple):
     n_simulated: int
     epsilon_simulated: float
     limit: Limit | None
+    epsilon_filter: float | None
+    n_consented: int
     agreed: float | None
     training: TrainingSpending | None
     recipients: tuple[Recipient, ...]
@@ -114,7 +123,9 @@ class Account(NamedTuple):
         """
         if self.most is None:
             return None
-        by_others = 0.0 if self.limit or self.training is None else self.training.epsilon
+        if self.epsilon_filter is not None:
+            return max(0.0, self.most - self.epsilon_filter)
+        by_others = 0.0 if self.training is None else self.training.epsilon
         return max(0.0, self.most - max(self.epsilon, by_others))
 
 
@@ -137,12 +148,15 @@ def _is_training(service: str, party_id: str, agreement: FederationAgreement) ->
 
 
 def _levels(ledger: ReadLedger, party_id: str) -> Iterator[Level]:
-    """Return the levels that a party's releases state, and its limit's; the largest unit first."""
+    """Return the levels that a party's releases state, the largest unit first.
+
+    Where it has released nothing, the largest unit that it has a limit for.
+    """
     stated = {
         release_of(one.body).level for one in ledger.releases if one.party_id == party_id
     }  # fmt: skip
-    limit = ledger.limit(party_id)
-    stated |= set() if limit is None else {limit.level}
+    limits = ledger.limits(party_id)
+    stated |= {next((level for level in LEVELS if level in limits), Level.USER)}
     return (level for level in LEVELS if level in stated)
 
 
@@ -154,13 +168,15 @@ def _account(
     costs: LedgerCosts,
     training: TrainingSpending | None,
 ) -> Account:
-    limit = ledger.limit(party_id)
-    limit = limit if limit is not None and limit.level is level else None
+    limits = ledger.limits(party_id)
+    limit = limits.get(level)
     delta, delta_from = _delta(limit, agreement)
     own = [one for one in ledger.releases if one.party_id == party_id]
     real = [one for one in own if not release_of(one.body).simulated]
     simulated = [one for one in own if release_of(one.body).simulated]
     bounded = [one for one in real if has_bound(release_of(one.body), level)]
+    spent = list(map(spent_by, real))
+    charge = Charge() if limit is None else charged(limit, limits, spent)
     n_unprotected = sum(isinstance(release_of(one.body), UnprotectedRelease) for one in real)
 
     def cost(entries: Sequence[Entry]) -> float:
@@ -180,6 +196,8 @@ def _account(
         n_simulated=len(simulated),
         epsilon_simulated=cost(simulated),
         limit=limit,
+        epsilon_filter=None if limit is None else limit.filter.spent(charge),
+        n_consented=sum(bool(release_of(one.body).consent) for one in real),
         agreed=_agreed(ledger.service, party_id, level, agreement),
         training=training if _is_training(ledger.service, party_id, agreement) else None,
         recipients=tuple(

@@ -18,6 +18,8 @@ from cloister.federate.population import Population
 from cloister.federate.private_fpdgd import PrivateFPDGD, PrivateTraining
 from cloister.federate.protected_update import UpdateProtection
 from cloister.federate.secure_sum import secure_sum
+from cloister.privacy.calibration import planned_noise
+from cloister.privacy.filters import charge_of
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.ledger.limits import Limit
 from cloister.privacy.mechanisms.secure_noise import SecureNoise
@@ -44,7 +46,8 @@ def learn_privately(state: DemoState) -> StepOutcome:
     settings = FpdgdSettings(participants=PARTICIPANTS)
     plain = FPDGD(clients, first, settings=settings, seed=state.seed)
     address = str(state.folder / "ledger.db")
-    with _limited_ledger(address) as ledger, recorder(address, PARTY) as record:
+    limit = _planned_limit()
+    with _limited_ledger(address, limit) as ledger, recorder(address, PARTY) as record:
         private = PrivateFPDGD(
             clients,
             first,
@@ -56,9 +59,11 @@ def learn_privately(state: DemoState) -> StepOutcome:
         for _ in range(N_ROUNDS):
             plain.step()
             private.step()
-        cost = ledger.cost(PARTY, delta=DELTA, simulated=True).epsilon
+        report = ledger.cost(PARTY, delta=DELTA, simulated=True).epsilon
         n_releases = len(ledger.entries(party_id=PARTY)) - 1  # the first entry is the limit
         refused = _refusal(ledger, private)
+    one = charge_of(private.release(private.n_expected), limit.level, limit.filter.order)
+    cost = limit.filter.spent(one.times(n_releases))
     quality = [evaluation.measure_one(learner.ranker).ndcg for learner in (plain, private)]
     return StepOutcome(
         {
@@ -66,6 +71,7 @@ def learn_privately(state: DemoState) -> StepOutcome:
             "rounds": N_ROUNDS,
             "releases": n_releases,
             "epsilon": cost,
+            "epsilon_report": report,
             "delta": DELTA,
             "epsilon_of_server_if_sums_are_secure": private.epsilon_of_server(),
             "offline_ndcg@10_no_noise": quality[0],
@@ -77,16 +83,22 @@ def learn_privately(state: DemoState) -> StepOutcome:
             f"nDCG@10 {quality[0]:.3f} without noise, {quality[1]:.3f} with",
             f"the ledger: {n_releases} releases, epsilon {cost:.3f} of {EPSILON:g} spent for a "
             f"user's whole data (delta {DELTA:g}), against readers of all rankers who do not know "
-            "who took part",
+            f"who took part; {report:.3f} by the report, which takes rounds for planned beforehand",
             f"one release more is refused by the ledger: {refused}",
             "noise of a simulation comes from a seed, and the ledger says so",
         ],
     )
 
 
-def _limited_ledger(address: str) -> Ledger:
+def _planned_limit() -> Limit:
+    rate = PARTICIPANTS / CLIENTS
+    plan = planned_noise(EPSILON, DELTA, n_rounds=N_ROUNDS, sampling_rate=rate)
+    return Limit(epsilon=EPSILON, delta=DELTA, order=plan.order)
+
+
+def _limited_ledger(address: str, limit: Limit) -> Ledger:
     ledger = Ledger.open(address)
-    ledger.set_limit(PARTY, Limit(epsilon=EPSILON, delta=DELTA), purpose="the demo's limit")
+    ledger.set_limit(PARTY, limit, purpose="the demo's limit")
     return ledger
 
 

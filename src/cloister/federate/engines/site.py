@@ -33,6 +33,7 @@ from cloister.federate.engines.site_sessions import SessionKey
 from cloister.privacy.clipping import clipped
 from cloister.privacy.identity import Directory, SigningIdentity
 from cloister.privacy.ledger.ledger import Ledger
+from cloister.privacy.ledger.limits import Consent, Limit
 from cloister.privacy.mechanisms.noise_source import NoiseSource
 from cloister.privacy.secure_aggregation.client import AggregationClient
 from cloister.privacy.secure_aggregation.errors import AggregationFailed
@@ -99,6 +100,10 @@ class Site:
         For secure aggregation.
     first
         The ranker that the training begins with, as all sites agreed; untrained unless given.
+    limits, consents
+        What its releases may cost at most, by level, where that is not the standard; and who agreed
+        to releases without a bound. Without either it has the standard limits, and makes no release
+        without a bound. A site of a simulated training has limits only where they are named.
     """
 
     def __init__(
@@ -110,13 +115,17 @@ class Site:
         *,
         keys: SiteKeys | None = None,
         first: Ranker | None = None,
+        limits: tuple[Limit, ...] = (),
+        consents: tuple[Consent, ...] = (),
     ) -> None:
         _check_setup(agreement, trainer, keys)
         self.site_id = site_id
         self._agreement = agreement
         self._trainer = trainer
         most = None if agreement.privacy is None else agreement.privacy.n_rounds
-        self._memory = SiteMemory(database, site_id, most_releases=most)
+        self._memory = SiteMemory(database, site_id, most_releases=most, consents=consents)
+        if limits or not agreement.simulated:
+            self.ledger.begin_limits(site_id, limits)
         self._keys = keys
         start = first or Ranker.initial(agreement.ranker)
         self._start = TrainedOn(0, start.parameters.astype(np.float64))

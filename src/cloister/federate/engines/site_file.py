@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from cloister.core.errors import SettingsError
 from cloister.core.random import stream
@@ -23,6 +23,7 @@ from cloister.federate.online.click_log import ClickLog, ClickLogSettings
 from cloister.federate.online.click_trainer import ClickTrainer
 from cloister.federate.population import Population
 from cloister.privacy.identity import SigningIdentity
+from cloister.privacy.ledger.limits import Consent, Limit, one_a_level
 from cloister.privacy.mechanisms.noise_source import NoiseSource
 from cloister.privacy.mechanisms.secure_noise import SecureNoise
 from cloister.privacy.mechanisms.simulated_noise import SimulatedNoise
@@ -90,6 +91,8 @@ class SiteFile(Settings):
         Where they are real: how long their pages are open and kept.
     max_pages
         Of a user's pages, a round learns from so many; as many as were agreed on unless given.
+    budgets, consents
+        As for `Site`'s limits and consents.
     """
 
     name: str
@@ -99,6 +102,13 @@ class SiteFile(Settings):
     simulated: SimulatedUsers | None = None
     clicks: ClickLogSettings = ClickLogSettings()
     max_pages: int | None = Field(default=None, ge=1)
+    budgets: tuple[Limit, ...] = ()
+    consents: tuple[Consent, ...] = ()
+
+    @field_validator("budgets")
+    @classmethod
+    def _one_a_level(cls, budgets: tuple[Limit, ...]) -> tuple[Limit, ...]:
+        return one_a_level(budgets)
 
 
 @contextmanager
@@ -118,7 +128,15 @@ def opened_site(path: str | Path) -> Iterator[Site]:
         keys = None
         if file.signing_key is not None:
             keys = site_keys(folder / file.signing_key, file.name, roster, file.simulated)
-        yield Site(SiteId(file.name), agreed, trainer, database, keys=keys)
+        yield Site(
+            SiteId(file.name),
+            agreed,
+            trainer,
+            database,
+            keys=keys,
+            limits=file.budgets,
+            consents=file.consents,
+        )
 
 
 def placed(folder: Path, state: str) -> str:

@@ -23,6 +23,7 @@ from cloister.federate.engines.round_messages import RoundAnnouncement, model_by
 from cloister.federate.engines.site_call import SiteId
 from cloister.federate.engines.site_sessions import SESSIONS_MIGRATION, SessionKey, SiteSessions
 from cloister.privacy.ledger.ledger import Ledger
+from cloister.privacy.ledger.limits import Consent
 from cloister.privacy.ledger.outbox import note_delivery
 from cloister.privacy.release import Release
 from cloister.store.database import Database
@@ -94,6 +95,8 @@ class SiteMemory:
         Whose it is, and whose privacy its releases cost.
     most_releases
         Of one training; any number unless given.
+    consents
+        Who agreed to releases without a bound.
     """
 
     schema: ClassVar[Schema] = Schema(
@@ -101,12 +104,17 @@ class SiteMemory:
     )
 
     def __init__(
-        self, database: Database, site: SiteId, *, most_releases: int | None = None
+        self,
+        database: Database,
+        site: SiteId,
+        *,
+        most_releases: int | None = None,
+        consents: tuple[Consent, ...] = (),
     ) -> None:
         self._database = database
         self._most_releases = most_releases
         self._site = site
-        self.ledger = Ledger(database)
+        self.ledger = Ledger(database, consents=consents)
         self.sessions = SiteSessions()
         database.migrate(KeyedState.schema)
         database.migrate(self.schema)
@@ -162,7 +170,7 @@ class SiteMemory:
         """Raise `BudgetExceeded` if it is known already that a release will be refused."""
         last = self._database.run(lambda c: _round_in(c, told), read_only=True)
         self._check_number(told, last.get("n_releases", 0) + 1)
-        self.ledger.check(release, party_id=self._site)
+        self.ledger.check(release, **self._label(told))
 
     def begin(self, told: RoundAnnouncement, answer: SiteAnswer) -> bytes:
         """Begin a round, with its first answer; all answers of the rounds before are dropped."""
@@ -210,16 +218,14 @@ class SiteMemory:
         """Record what leaves, or refuse; return the entry's number, 0 where nothing is released."""
         if answer.release is None:
             return 0
-        purpose = f"{told.training}, round {told.round_number}, attempt {told.attempt}"
         receipt = self.ledger.release_in(
-            connection,
-            answer.release,
-            answer.content,
-            party_id=self._site,
-            recipient=COORDINATOR,
-            purpose=purpose,
+            connection, answer.release, answer.content, **self._label(told)
         )
         return receipt.number
+
+    def _label(self, told: RoundAnnouncement) -> dict[str, str]:
+        purpose = f"{told.training}, round {told.round_number}, attempt {told.attempt}"
+        return {"party_id": self._site, "recipient": COORDINATOR, "purpose": purpose}
 
     def _put_round(
         self, connection: sa.Connection, told: RoundAnnouncement, entry: int, last: dict[str, Any]

@@ -215,6 +215,8 @@ def _write_files(folder: Path, agreed: FederationAgreement, n_users: int) -> Non
             f'name = "{name}"\nroster = "roster.json"\nstate = "{name}.db"\n'
             f'signing_key = "{name}.key"\n[simulated]\ndata = "{WORLD}"\n'
             f"n_clients = {n * len(NAMES)}\nfirst = {n * number}\nn = {n}\n"
+            f'[[consents]]\nname = "nobody: users are simulated"\nrecipient = "coordinator"\n'
+            f'purpose = "{agreed.name}"\n'
         )
 
 

@@ -27,6 +27,7 @@ from cloister.lab.bench import Advance, Figures
 from cloister.lab.bench.process_memory import family_memory_mb
 from cloister.pods.overlay.in_process import InProcessOverlay
 from cloister.pods.registry import PodRegistry
+from cloister.privacy.ledger.limits import Consent
 from cloister.rank.ranker import RankerSettings
 from cloister.search.page_features import PAGE_FEATURES
 from cloister.search.search_settings import SearchSettings
@@ -48,6 +49,7 @@ SETTINGS: Final = {
     "broker": '[publishing]\nform = "threshold"\n',
     "coordinator": f"[schedule]\ntimeout_s = {TIMEOUT_S}\n",
 }
+CONSENT: Final = "nobody: the data are made up"
 N_STEPS: Final = 5
 
 
@@ -61,7 +63,7 @@ def run(advance: Advance) -> Figures:
     )
     with TemporaryDirectory(prefix="cloister-") as name:
         host = f"127.77.{np.random.default_rng().integers(1, 250)}.1"
-        plan = FederationPlan(nodes=NODES, agreement=agreement, host=host)
+        plan = FederationPlan(nodes=NODES, agreement=agreement, host=host, consent=CONSENT)
         folder = FederationFolder.make(Path(name, "clinics"), plan, settings=SETTINGS)
         clinics = SampleClinics(list(NODES))
         n_pods = clinics.fill({node: folder.home(node) for node in NODES})
@@ -118,6 +120,9 @@ def _round_in_process(folder: FederationFolder) -> float:
                 ClickTrainer(ClickLog(opened[node]), roster.agreement),
                 opened[node],
                 keys=site_keys(folder.folder / node / "signing.key", node, roster, None),
+                consents=(
+                    Consent(name=CONSENT, recipient="coordinator", purpose=roster.agreement.name),
+                ),
             )
             for node in NODES
         }

@@ -58,7 +58,9 @@ def made_federation(folder: Path, *, n_pods: int) -> tuple[FederationFolder, Sam
         min_sites=2,
     )
     host = ".".join(["127", *(str(secrets.randbelow(200) + 20) for _ in range(3))])
-    plan = FederationPlan(nodes=NODES, agreement=agreement, host=host)
+    plan = FederationPlan(
+        nodes=NODES, agreement=agreement, host=host, consent="nobody: the data are made up"
+    )
     made = FederationFolder.make(folder, plan, settings=_SETTINGS)
     clinics = SampleClinics(list(NODES), pods=n_pods)
     clinics.fill({node: made.home(node) for node in NODES})

@@ -40,7 +40,9 @@ def privacy_figures(learner: Learner) -> dict[str, Any]:
 
 def _of_private_training(learner: PrivateFPDGD) -> dict[str, Any]:
     figures = {
-        "epsilon": learner.spending.cost().epsilon,
+        "epsilon": learner.spending.spent(),
+        "epsilon_report": learner.spending.cost().epsilon,
+        "filter_order": learner.planned.order,
         "delta": learner.privacy.delta,
         "epsilon_level": "user",
         "epsilon_against": _AGAINST[learner.privacy.mechanism],

@@ -11,11 +11,13 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from cloister.core.errors import BudgetExceeded, CloisterError, Damaged
-from cloister.privacy.ledger.entry import BEGINNING, Entry, Head, entry_hash
+from cloister.privacy.filters import Charge
+from cloister.privacy.ledger.entry import BEGINNING, Entry, Head, change_of, entry_hash
 from cloister.privacy.ledger.ledger import Ledger
+from cloister.privacy.ledger.limits import Limit
 from cloister.privacy.ledger.outbox import failures_in, payload_in
-from cloister.privacy.ledger.reading import entries_in, limit_in, parties_in
-from cloister.privacy.ledger.spending import Spent, cost_to_compare, losses_at, spent, spent_by
+from cloister.privacy.ledger.reading import entries_in, limits_in, parties_in
+from cloister.privacy.ledger.spending import Spent, charged, spent, spent_by
 from cloister.privacy.ledger.tables import DELIVERIES, OUTBOX, SPENDING
 
 __all__ = ["Checked", "check_ledger"]
@@ -109,8 +111,8 @@ def _read(entry: Entry) -> Spent:
 
 def _read_limit(entry: Entry) -> None:
     try:
-        _ = entry.limit
-    except (CloisterError, ValueError, TypeError):
+        change_of(entry.body)
+    except (CloisterError, ValueError, TypeError, KeyError, AttributeError):
         raise Damaged("not a limit", where=f"ledger entry {entry.number}") from None
 
 
@@ -143,17 +145,19 @@ def _check_counts(connection: sa.Connection, counted: Counter[Spent]) -> None:
 
 def _check_limits(connection: sa.Connection) -> None:
     for party_id in parties_in(connection):
-        limit = limit_in(connection, party_id)
-        if limit is None:
-            continue
+        limits = limits_in(connection, party_id)
         for simulated in (False, True):
-            losses = losses_at(limit.level, spent(connection, party_id, simulated=simulated))
-            cost = cost_to_compare(limit, losses)
-            if cost.epsilon > limit.epsilon:
-                kind = "simulated releases" if simulated else "releases"
-                raise BudgetExceeded(
-                    f'party "{party_id}" is beyond its limit: its {kind} cost epsilon '
-                    f"{cost.epsilon:.6g}, the limit is {limit}",
-                    remedy="nothing more is released to anybody until the limit is raised; "
-                    "`cloister ledger show` tells what was spent",
-                )
+            counted = spent(connection, party_id, simulated=simulated) if limits else []
+            for limit in limits.values():
+                _check_limit(party_id, limit, charged(limit, limits, counted), simulated=simulated)
+
+
+def _check_limit(party_id: str, limit: Limit, charge: Charge, *, simulated: bool) -> None:
+    if not limit.filter.admits(charge):
+        kind = "simulated releases" if simulated else "releases"
+        raise BudgetExceeded(
+            f'party "{party_id}" is beyond its limit: its {kind} cost epsilon '
+            f"{limit.filter.spent(charge):.6g}, the limit is {limit}",
+            remedy="nothing more is released to anybody until the limit is raised; "
+            "`cloister ledger show` tells what was spent",
+        )

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, NamedTuple
 from cloister.core.errors import SettingsError
 from cloister.core.ids import checked_id, content_id
 from cloister.privacy.ledger.limits import Limit
+from cloister.privacy.level import Level
 from cloister.privacy.release import Release
 from cloister.privacy.releases.reading import read_release
 
@@ -19,10 +20,13 @@ __all__ = [
     "Head",
     "Label",
     "Receipt",
+    "change_limits",
+    "change_of",
     "checked_label",
     "checked_name",
     "checked_purpose",
     "entry_hash",
+    "limit_body",
     "read_limit",
 ]
 
@@ -88,7 +92,8 @@ class Entry(NamedTuple):
     purpose
         Why, in somebody's words.
     body
-        Canonical JSON: the release, or the new limit (``null`` where it was taken away).
+        Canonical JSON: the release, or the new limit of one level. Where it was taken away,
+        ``{"level": ..., "removed": true}``, or ``null`` for the limits of all levels.
     payload_sha256, size_bytes
         What was sent; of no bytes for a limit.
     previous
@@ -137,9 +142,40 @@ class Entry(NamedTuple):
 
 @lru_cache(maxsize=256)
 def read_limit(body: str) -> Limit | None:
-    """Read the body of an entry that sets a limit."""
+    """Read the body of an entry that sets a limit; None where it takes one away."""
     fields = json.loads(body)
-    return None if fields is None else Limit(**fields)
+    return None if fields is None or fields.get("removed") else Limit(**fields)
+
+
+def limit_body(limit: Limit | None, level: Level | None) -> str:
+    """Return the body of an entry that sets a limit, or takes one away (all without a level)."""
+    if limit is not None:
+        return limit.fixed().canonical()
+    gone = None if level is None else {"level": level.value, "removed": True}
+    return json.dumps(gone, sort_keys=True, separators=(",", ":"))
+
+
+def change_limits(limits: dict[Level, Limit], body: str) -> dict[Level, Limit]:
+    """Return a party's limits by level, after one more entry about them.
+
+    Examples
+    --------
+    >>> both = change_limits({}, limit_body(Limit(epsilon=1, delta=1e-6), None))
+    >>> list(both), change_limits(both, limit_body(None, Level.USER))
+    ([<Level.USER: 'user'>], {})
+    """
+    changed = change_of(body)
+    kept = {level: one for level, one in limits.items() if level not in changed}
+    return kept | {level: one for level, one in changed.items() if one is not None}
+
+
+def change_of(body: str) -> dict[Level, Limit | None]:
+    """Return the limits that an entry changes, by level; None for one that it takes away."""
+    limit = read_limit(body)
+    if limit is not None:
+        return {limit.level: limit}
+    fields = json.loads(body)
+    return dict.fromkeys(Level if fields is None else [Level(fields["level"])])
 
 
 def entry_hash(entry: Entry) -> str:

@@ -20,7 +20,7 @@ __all__ = ["Day", "history"]
 
 
 class Day(NamedTuple):
-    """What had been spent at the end of a day (UTC), by the quick bound (RDP)."""
+    """What had been spent at the end of a day (UTC), as a report by the quick bound (RDP)."""
 
     date: str
     n_releases: int

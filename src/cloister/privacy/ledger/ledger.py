@@ -13,7 +13,7 @@ truly had the noise that it states.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -29,11 +29,13 @@ from cloister.privacy.ledger.entry import (
     Head,
     Label,
     Receipt,
+    change_of,
     checked_label,
     checked_name,
     checked_purpose,
+    limit_body,
 )
-from cloister.privacy.ledger.limits import Limit
+from cloister.privacy.ledger.limits import STANDARD_LIMITS, Consent, Limit
 from cloister.privacy.ledger.opening import look, opened_for_reading
 from cloister.privacy.ledger.outbox import (
     checked_payload,
@@ -41,17 +43,16 @@ from cloister.privacy.ledger.outbox import (
     payload_in,
     pending_in,
 )
-from cloister.privacy.ledger.reading import entries_in, head_in, limit_in
+from cloister.privacy.ledger.reading import entries_in, head_in, limits_in, parties_in
 from cloister.privacy.ledger.spending import losses_at, spent
 from cloister.privacy.ledger.tables import ENTRIES, LEDGER_SCHEMA
 from cloister.privacy.ledger.writing import (
-    Account,
-    Outdated,
     Payload,
+    Rules,
     account_in,
     append,
+    passed,
     record,
-    refuse_or_pass,
     sole_writer,
 )
 from cloister.privacy.level import Level
@@ -62,7 +63,8 @@ __all__ = ["Ledger"]
 
 T = TypeVar("T")
 
-N_SNAPSHOTS: Final = 3  # checks of a limit before the next one is made with the writers' lock held
+FROM_FILE: Final = "by the party's file"
+STANDARD: Final = "the standard limit"
 
 
 def _now() -> datetime:
@@ -76,8 +78,8 @@ class Ledger(Closing):
     ----------
     database
         Where it is kept; the ledger's tables may lie beside others.
-    require_limit
-        Refuse releases of parties that have no limit.
+    require_limit, consents
+        As for `Rules`.
     clock
         Tells the time of an entry.
     read_only
@@ -96,7 +98,7 @@ class Ledger(Closing):
     ...                    recipient="coordinator", purpose="round 2")
     Traceback (most recent call last):
     ...
-    cloister.core.errors.BudgetExceeded: party "clinic-a" has spent epsilon 2.254... of 3 ...
+    cloister.core.errors.BudgetExceeded: party "clinic-a" has spent epsilon 2.47... of 3 ...
     """
 
     def __init__(
@@ -104,11 +106,12 @@ class Ledger(Closing):
         database: Database,
         *,
         require_limit: bool = False,
+        consents: tuple[Consent, ...] | None = None,
         clock: Callable[[], datetime] = _now,
         read_only: bool = False,
     ) -> None:
         self.database = database
-        self.require_limit = require_limit
+        self.rules = Rules(require_limit, consents)
         self._clock = clock
         if not read_only:
             database.migrate(LEDGER_SCHEMA)
@@ -146,9 +149,8 @@ class Ledger(Closing):
     ) -> Receipt:
         """Record a release with its payload, or refuse; send nothing before this returns.
 
-        What it costs is worked out before the transaction, which only sees that the party's
-        account is still the same; after three changes meanwhile, inside it. Call it outside any
-        transaction on the same database.
+        What the release costs is worked out before the transaction; inside it, costs are added up
+        and compared with the limits. Call it outside any transaction on the same database.
 
         Parameters
         ----------
@@ -168,15 +170,8 @@ class Ledger(Closing):
         """
         label = checked_label(party_id, recipient, purpose)
         payload = payload if callable(payload) else checked_payload(payload)
-        read = partial(account_in, party_id=party_id, simulated=release.simulated)
-        for _ in range(N_SNAPSHOTS):
-            seen = self.database.run(read, read_only=True)
-            refuse_or_pass(seen, release, require_limit=self.require_limit)
-            try:
-                return self._write(partial(self._record, release, payload, label, seen))
-            except Outdated:
-                continue
-        return self._write(partial(self._record, release, payload, label, None))
+        self._check(release, label)
+        return self._write(partial(self._record, release, payload, label))
 
     def release_in(
         self,
@@ -190,28 +185,30 @@ class Ledger(Closing):
     ) -> Receipt:
         """Record a release inside a caller's transaction; the receipt counts once that commits.
 
-        Several releases may share a transaction: then all of them are recorded or none. The limit
-        is checked inside it, and other writers wait meanwhile: for milliseconds as a rule, but for
-        seconds where many different releases come near a limit. `release` spares them that.
+        Several releases may share a transaction: then all of them are recorded or none. The first
+        release of its kind is worked out inside it, while other writers wait: milliseconds as a
+        rule, a second at most. `release` spares them that.
         """
-        label = checked_label(party_id, recipient, purpose)
-        return self._record(release, payload, label, None, connection)
+        return self._record(
+            release, payload, checked_label(party_id, recipient, purpose), connection
+        )
 
-    def check(self, release: Release, *, party_id: str) -> None:
+    def check(self, release: Release, *, party_id: str, recipient: str, purpose: str) -> None:
         """Raise `BudgetExceeded` if a release would be refused now; nothing is written.
 
         Another release in between may still use up what is left.
         """
-        read = partial(account_in, party_id=checked_name(party_id), simulated=release.simulated)
-        seen = self.database.run(read, read_only=True)
-        refuse_or_pass(seen, release, require_limit=self.require_limit)
+        self._check(release, checked_label(party_id, recipient, purpose))
+
+    def _check(self, release: Release, label: Label) -> None:
+        read = partial(account_in, party_id=label.party_id, simulated=release.simulated)
+        passed(self.database.run(read, read_only=True), release, label, self.rules)
 
     def _record(
         self,
         release: Release,
         payload: Payload,
         label: Label,
-        checked: Account | None,
         connection: sa.Connection,
     ) -> Receipt:
         self._begin(connection)
@@ -221,8 +218,7 @@ class Ledger(Closing):
             payload,
             label,
             clock=self._time,
-            checked=checked,
-            require_limit=self.require_limit,
+            rules=self.rules,
         )
 
     def _write(self, work: Callable[[sa.Connection], T]) -> T:
@@ -230,23 +226,70 @@ class Ledger(Closing):
         with sole_writer(repr(self.database)):
             return self.database.run(work)
 
-    def set_limit(self, party_id: str, limit: Limit | None, *, purpose: str) -> Entry:
-        """Set or take away (None) a party's limit; the change is an entry of its own.
+    def set_limit(
+        self, party_id: str, limit: Limit | None, *, purpose: str, level: Level | None = None
+    ) -> Entry:
+        """Set a party's limit of one level, or take it away (None); the change is an entry.
 
         A limit below what was spent already refuses everything from now on.
+
+        Parameters
+        ----------
+        level
+            Where a limit is taken away: which; those of all levels unless given.
         """
         label = Label(checked_name(party_id), "", checked_purpose(purpose))
-        body = "null" if limit is None else limit.canonical()
 
         def work(connection: sa.Connection) -> Entry:
             self._begin(connection)
-            return append(connection, Entry.draft("limit", self._time(), label, body, b""))
+            return self._append_limit(connection, label, limit_body(limit, level))
 
         return self._write(work)
 
-    def limit(self, party_id: str) -> Limit | None:
-        """Return the limit of a party, if it has one."""
-        return self.database.run(partial(limit_in, party_id=party_id), read_only=True)
+    def begin_limits(self, party_id: str, named: Iterable[Limit] = ()) -> None:
+        """Give a party its limits from the start: those of its file, else the standard ones.
+
+        A limit of the file is set when the file is new or names another one than before: what a
+        command has set since stays. A standard limit is set where nobody has ever set or taken
+        away one of that level.
+
+        Parameters
+        ----------
+        named
+            What the party's file names, at most one for a level.
+        """
+        wanted = {one.level: one for one in named}
+        label = Label(checked_name(party_id), "", STANDARD)
+
+        def work(connection: sa.Connection) -> None:
+            self._begin(connection)
+            known = [e for e in entries_in(connection, party_id=party_id) if e.kind == "limit"]
+            for level, standard in STANDARD_LIMITS.items():
+                here = [one for one in known if level in change_of(one.body)]
+                by_file = [one.limit for one in here if one.purpose == FROM_FILE]
+                if level in wanted:
+                    if not by_file or by_file[-1] != wanted[level].fixed():
+                        body = limit_body(wanted[level], None)
+                        self._append_limit(connection, label._replace(purpose=FROM_FILE), body)
+                elif not here:
+                    self._append_limit(connection, label, limit_body(standard, None))
+
+        self._write(work)
+
+    def _append_limit(self, connection: sa.Connection, label: Label, body: str) -> Entry:
+        return append(connection, Entry.draft("limit", self._time(), label, body, b""))
+
+    def parties(self) -> list[str]:
+        """Return all parties with a release or a limit, in the order of their names."""
+        return self.database.run(parties_in, read_only=True)
+
+    def limits(self, party_id: str) -> dict[Level, Limit]:
+        """Return the limits of a party, by level."""
+        return self.database.run(partial(limits_in, party_id=party_id), read_only=True)
+
+    def limit(self, party_id: str, level: Level | str = Level.USER) -> Limit | None:
+        """Return the limit of a party at a level, if it has one."""
+        return self.limits(party_id).get(Level(level))
 
     def cost(
         self,
@@ -258,7 +301,10 @@ class Ledger(Closing):
         simulated: bool = False,
         method: Accounting = "tightest",
     ) -> Cost:
-        """Return what a party's releases have cost together.
+        """Return what a party's releases have cost together, as a report.
+
+        It holds if no release was chosen by what earlier ones have shown; `overview` also says
+        what the filter has charged, which holds without that.
 
         Parameters
         ----------

@@ -7,11 +7,12 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from cloister.privacy.ledger.entry import BEGINNING, Entry, Head, read_limit
+from cloister.privacy.ledger.entry import BEGINNING, Entry, Head, change_limits
 from cloister.privacy.ledger.limits import Limit
 from cloister.privacy.ledger.tables import ENTRIES
+from cloister.privacy.level import Level
 
-__all__ = ["ENTRY_COLUMNS", "entries_in", "head_in", "limit_in", "parties_in"]
+__all__ = ["ENTRY_COLUMNS", "entries_in", "head_in", "limits_in", "parties_in"]
 
 ENTRY_COLUMNS: Final = tuple(ENTRIES.c[name] for name in Entry._fields)
 PAGE: Final = 1000  # entries read at a time
@@ -19,11 +20,10 @@ PAGE: Final = 1000  # entries read at a time
 _HEAD: Final = (
     sa.select(ENTRIES.c.number, ENTRIES.c.hash).order_by(ENTRIES.c.number.desc()).limit(1)
 )
-_LIMIT: Final = (
+_LIMITS: Final = (
     sa.select(ENTRIES.c.body)
     .where(ENTRIES.c.party_id == sa.bindparam("party_id"), ENTRIES.c.kind == "limit")
-    .order_by(ENTRIES.c.number.desc())
-    .limit(1)
+    .order_by(ENTRIES.c.number)
 )
 
 
@@ -33,10 +33,12 @@ def head_in(connection: sa.Connection) -> Head:
     return Head(0, BEGINNING) if row is None else Head(*row)
 
 
-def limit_in(connection: sa.Connection, party_id: str) -> Limit | None:
-    """Return a party's present limit, in a caller's transaction."""
-    body = connection.scalar(_LIMIT, {"party_id": party_id})
-    return None if body is None else read_limit(body)
+def limits_in(connection: sa.Connection, party_id: str) -> dict[Level, Limit]:
+    """Return a party's present limits by level, in a caller's transaction."""
+    limits: dict[Level, Limit] = {}
+    for body in connection.scalars(_LIMITS, {"party_id": party_id}):
+        limits = change_limits(limits, body)
+    return limits
 
 
 def entries_in(

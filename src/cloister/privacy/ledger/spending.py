@@ -6,14 +6,14 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 import sqlalchemy as sa
 
 from cloister.core.errors import BudgetExceeded
-from cloister.privacy.accounting import Cost, composed_epsilon, cost_within
+from cloister.privacy.filters import Charge, charge_of, total_charge
 from cloister.privacy.ledger.entry import Entry
 from cloister.privacy.ledger.limits import Limit
 from cloister.privacy.ledger.tables import SPENDING
@@ -25,15 +25,13 @@ from cloister.privacy.releases.reading import read_release
 __all__ = [
     "Spent",
     "add_spent",
-    "cost_to_compare",
+    "charged",
+    "counts_for",
     "losses_at",
     "refuse_beyond",
     "spent",
     "spent_by",
 ]
-
-MANY: Final = 8  # different losses, from where rounding them pays
-NOISE_RATIO: Final = 1.02  # of a noise to the next smaller one that it is rounded to
 
 # Statements of every release are built once: building one takes longer than running it.
 _ADD: Final = (
@@ -116,53 +114,66 @@ def _losses(release: str, level: Level) -> tuple[tuple[Loss, int], ...]:
     return tuple(read_release(release).loss_counts(level).items())
 
 
-def cost_to_compare(limit: Limit, losses: Counter[Loss]) -> Cost:
-    """Return a cost that is enough to tell whether it is within a limit.
+@lru_cache(maxsize=4096)
+def _charge(release: str, level: Level, order: float) -> Charge:
+    return charge_of(read_release(release), level, order)
 
-    Composing many different noises takes seconds. So they are rounded down first, which leaves few
-    and can only make the cost greater; the true ones count where that is too much.
+
+def counts_for(limit: Limit, limits: Mapping[Level, Limit], release: str) -> bool:
+    """Tell whether a limit counts a release.
+
+    It does, but for two: releases that somebody agreed to by name because they have no bound at
+    this level; and releases that protect a larger unit for which there is a limit too, since that
+    limit bounds them.
     """
-    quick = composed_epsilon(losses, limit.delta, method="rdp")
-    if quick.epsilon > limit.epsilon and len(losses) > MANY:
-        cost = cost_within(_with_fewer_noises(losses), limit.delta, limit.epsilon)
-        if cost.epsilon <= limit.epsilon:
-            return cost
-    return cost_within(losses, limit.delta, limit.epsilon)
+    stated = read_release(release)
+    larger = stated.level != limit.level and stated.level.covers(limit.level)
+    if larger and stated.level in limits:
+        return False
+    return not stated.consent or _charge(release, limit.level, limit.filter.order).has_bound
 
 
-def _with_fewer_noises(losses: Counter[Loss]) -> Counter[Loss]:
-    """Round normal noise down, by 2 % at most: who adds noise can tell no more than before."""
-    fewer: Counter[Loss] = Counter()
-    for loss, count in losses.items():
-        if loss.kind == "gaussian" and 0 < loss.noise < math.inf:
-            grid = math.floor(math.log(loss.noise, NOISE_RATIO))
-            loss = loss._replace(noise=min(loss.noise, NOISE_RATIO**grid))
-        fewer[loss] += count
-    return fewer
+def charged(limit: Limit, limits: Mapping[Level, Limit], counted: Iterable[Spent]) -> Charge:
+    """Return what a limit's filter has charged for some releases."""
+    order = limit.filter.order
+    return total_charge(
+        (_charge(one.release, limit.level, order), one.n_releases)
+        for one in counted
+        if counts_for(limit, limits, one.release)
+    )
 
 
-def refuse_beyond(limit: Limit, party_id: str, before: Iterable[Spent], release: Release) -> None:
-    """Raise `BudgetExceeded` if one more release would bring a party beyond its limit."""
-    so_far = losses_at(limit.level, before)
-    after = so_far + release.loss_counts(limit.level)
-    epsilon = cost_to_compare(limit, after).epsilon
-    if epsilon <= limit.epsilon:
+def refuse_beyond(
+    limit: Limit,
+    limits: Mapping[Level, Limit],
+    party_id: str,
+    before: Sequence[Spent],
+    release: Release,
+) -> None:
+    """Raise `BudgetExceeded` if one more release would bring a party beyond one of its limits."""
+    text = release.canonical()
+    decides = limit.filter
+    if not counts_for(limit, limits, text) and limit.epsilon > 0:
         return
-    was = composed_epsilon(so_far, limit.delta).epsilon
+    so_far = charged(limit, limits, before)
+    one = _charge(text, limit.level, decides.order)
+    after = so_far.plus(one)
+    if decides.admits(after) and limit.epsilon > 0:
+        return
+    was = decides.spent(so_far)
     kind = " in simulated releases" if release.simulated else ""
     raise BudgetExceeded(
         f'party "{party_id}" has spent epsilon {_shown(was)} of {limit.epsilon:.6g}{kind} '
         f"(delta {limit.delta:.6g}, level {limit.level}); "
-        f"{_outcome(release, limit, epsilon)}; "
-        f"{_shown(max(0.0, limit.epsilon - was))} remains",
-        remedy="release less or with more noise, or raise the limit: "
-        f"cloister ledger limit {party_id} --epsilon E",
+        f"{_outcome(release, limit, so_far, after)}",
+        remedy=_remedy(party_id, limit, after),
     )
 
 
-def _outcome(release: Release, limit: Limit, epsilon: float) -> str:
-    if math.isfinite(epsilon):
-        return f"this release would bring it to {_shown(epsilon)}"
+def _outcome(release: Release, limit: Limit, so_far: Charge, after: Charge) -> str:
+    decides = limit.filter
+    if limit.epsilon == 0:
+        return "a limit of 0 lets nothing pass"
     if isinstance(release, UnprotectedRelease):
         return "this release is not protected and has no finite epsilon"
     if not release.level.covers(limit.level) and limit.level not in release.group_sizes:
@@ -170,7 +181,29 @@ def _outcome(release: Release, limit: Limit, epsilon: float) -> str:
             f"this release protects one {release.level} and says nothing of a {limit.level} "
             f"(it would, with group_sizes)"
         )
+    if not so_far.has_bound:
+        return "earlier releases have no bound at this level"
+    if after.delta > decides.failures:
+        return (
+            f"with this release the releases' own deltas add up to {after.delta:.3g}, and "
+            f"{decides.failures:.3g} of delta is set aside for them"
+        )
+    epsilon = decides.spent(after)
+    if math.isfinite(epsilon):
+        return f"this release would bring it to {_shown(epsilon)}"
     return "with this release no finite epsilon holds at that delta"
+
+
+def _remedy(party_id: str, limit: Limit, after: Charge) -> str:
+    command = f"cloister ledger limit {party_id} --level {limit.level}"
+    if after.delta > limit.filter.failures:
+        return f"set more of delta aside: {command} --epsilon E --delta D --failures F"
+    if not after.has_bound:
+        return (
+            "protect it; or let somebody agree to it by name, under [[consents]] in the node's "
+            f"file; or take the limit away: {command} --epsilon none"
+        )
+    return f"release less or with more noise, or raise the limit: {command} --epsilon E"
 
 
 def _shown(epsilon: float) -> str:

@@ -14,21 +14,58 @@ from cloister.privacy.ledger.entry import Head
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.ledger.limits import Limit
 from cloister.privacy.ledger.outbox import FailedRelease, failures_in, pending_in
-from cloister.privacy.ledger.reading import head_in, limit_in, parties_in
-from cloister.privacy.ledger.spending import Spent, losses_at, spent
+from cloister.privacy.ledger.reading import head_in, limits_in, parties_in
+from cloister.privacy.ledger.spending import Spent, charged, counts_for, losses_at, spent
 from cloister.privacy.level import Level
 from cloister.privacy.releases.reading import read_release
 
-__all__ = ["Claim", "Overview", "Spending", "Statement", "overview"]
+__all__ = ["Claim", "LimitAccount", "Overview", "Spending", "Statement", "overview"]
 
 USUAL_DELTA: Final = 1e-6  # where neither a limit nor the asker says another
 
 
 class Spending(NamedTuple):
-    """So many releases, and what they cost together."""
+    """So many releases, and what they cost together by the report (loss distributions).
+
+    The report holds if no release was chosen by what earlier ones have shown.
+    """
 
     n_releases: int
     epsilon: float
+
+
+class LimitAccount(NamedTuple):
+    """What one limit of a party counts.
+
+    Parameters
+    ----------
+    limit
+        The limit.
+    n_releases
+        Real releases that it counts.
+    epsilon
+        What they cost together by the limit's filter: it holds however they were chosen.
+    epsilon_report
+        What they cost by loss distributions: less, and it holds if none of them was chosen by what
+        earlier ones have shown.
+    used
+        The share of the limit that is used up. It grows evenly; epsilon does not.
+    n_consented
+        Real releases that the limit does not count, since they have no bound and somebody agreed to
+        them by name. The limit promises nothing about those.
+    """
+
+    limit: Limit
+    n_releases: int
+    epsilon: float
+    epsilon_report: float
+    used: float
+    n_consented: int
+
+    @property
+    def remains(self) -> float:
+        """What is left of the limit's epsilon, by its filter."""
+        return max(0.0, self.limit.epsilon - self.epsilon)
 
 
 class Claim(NamedTuple):
@@ -62,8 +99,8 @@ class Statement(NamedTuple):
         Whose account.
     delta, level
         What the figures hold for: the limit's own unless others were asked for.
-    limit
-        The most that may be spent; None where nobody set one.
+    limits
+        What may be spent at most, and what was, by level; empty where nobody set a limit.
     real
         All real releases to all recipients together, as if these shared what they got.
     simulated
@@ -83,13 +120,18 @@ class Statement(NamedTuple):
     party_id: str
     delta: float
     level: Level
-    limit: Limit | None
+    limits: dict[Level, LimitAccount]
     real: Spending
     simulated: Spending
     recipients: dict[str, Spending]
     claims: tuple[Claim, ...]
     neighbours: tuple[str, ...]
     n_pending: int
+
+    @property
+    def limit(self) -> Limit | None:
+        """The limit at the level of this statement."""
+        return self.limits[self.level].limit if self.level in self.limits else None
 
 
 class Overview(NamedTuple):
@@ -102,7 +144,7 @@ class Overview(NamedTuple):
 
 class _Account(NamedTuple):
     party_id: str
-    limit: Limit | None
+    limits: dict[Level, Limit]
     counted: list[Spent]
     n_pending: int
 
@@ -123,7 +165,8 @@ def overview(
     party_id
         The only party wanted; it is an error if the ledger does not know it.
     delta, level
-        In place of those of each party's limit; without a limit 1e-6 and users.
+        In place of those of each party's limit (of the largest unit); without a limit 1e-6 and
+        users.
     """
 
     def read(connection: sa.Connection) -> tuple[Head, list[_Account], list[FailedRelease]]:
@@ -137,7 +180,7 @@ def overview(
         wanted = known if party_id is None else [party_id]
         waiting = Counter(entry.party_id for entry in pending_in(connection))
         accounts = [
-            _Account(one, limit_in(connection, one), spent(connection, one), waiting[one])
+            _Account(one, limits_in(connection, one), spent(connection, one), waiting[one])
             for one in wanted
         ]
         return head_in(connection), accounts, failures_in(connection)
@@ -149,11 +192,11 @@ def overview(
 
 
 def _statement(account: _Account, delta: float | None, level: Level | None) -> Statement:
-    limit = account.limit
-    if delta is None:
-        delta = limit.delta if limit else USUAL_DELTA
+    limits = account.limits
     if level is None:
-        level = limit.level if limit else Level.USER
+        level = max(limits, key=_size, default=Level.USER)
+    if delta is None:
+        delta = limits[level].delta if level in limits else USUAL_DELTA
     real = [one for one in account.counted if not one.simulated]
     simulated = [one for one in account.counted if one.simulated]
     recipients = sorted({one.recipient for one in real})
@@ -161,7 +204,7 @@ def _statement(account: _Account, delta: float | None, level: Level | None) -> S
         party_id=account.party_id,
         delta=delta,
         level=level,
-        limit=limit,
+        limits={one: _limit_account(limits[one], limits, real) for one in limits},
         real=_spending(real, delta, level),
         simulated=_spending(simulated, delta, level),
         recipients={
@@ -171,6 +214,25 @@ def _statement(account: _Account, delta: float | None, level: Level | None) -> S
         claims=_claims(account.counted, delta, level),
         neighbours=tuple(sorted({read_release(one.release).neighbours for one in real})),
         n_pending=account.n_pending,
+    )
+
+
+def _size(level: Level) -> int:
+    return sum(level.covers(other) for other in Level)
+
+
+def _limit_account(limit: Limit, limits: dict[Level, Limit], real: Sequence[Spent]) -> LimitAccount:
+    charge = charged(limit, limits, real)
+    counted = [one for one in real if counts_for(limit, limits, one.release)]
+    consented = [one for one in real if read_release(one.release).consent]
+    losses = losses_at(limit.level, counted)
+    return LimitAccount(
+        limit=limit,
+        n_releases=sum(one.n_releases for one in counted),
+        epsilon=limit.filter.spent(charge),
+        epsilon_report=composed_epsilon(losses, limit.delta).epsilon,
+        used=limit.filter.used(charge),
+        n_consented=sum(one.n_releases for one in consented if one not in counted),
     )
 
 

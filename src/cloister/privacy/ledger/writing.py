@@ -11,21 +11,22 @@ import sqlalchemy as sa
 
 from cloister.core.errors import BudgetExceeded, StoreError
 from cloister.privacy.ledger.entry import Entry, Label, Receipt
-from cloister.privacy.ledger.limits import Limit
+from cloister.privacy.ledger.limits import Consent, Limit
 from cloister.privacy.ledger.outbox import checked_payload, put_pending
-from cloister.privacy.ledger.reading import head_in, limit_in
+from cloister.privacy.ledger.reading import head_in, limits_in, parties_in
 from cloister.privacy.ledger.spending import Spent, add_spent, refuse_beyond, spent, spent_by
 from cloister.privacy.ledger.tables import ENTRIES
-from cloister.privacy.release import Release
+from cloister.privacy.level import Level
+from cloister.privacy.release import UNBOUNDED, Release
 
 __all__ = [
     "Account",
-    "Outdated",
     "Payload",
+    "Rules",
     "account_in",
     "append",
+    "passed",
     "record",
-    "refuse_or_pass",
     "sole_writer",
 ]
 
@@ -35,16 +36,43 @@ _APPEND: Final = ENTRIES.insert()
 _WRITING: Final = threading.local()
 
 
-class Outdated(Exception):
-    """The party's account has changed since the release was checked against it."""
+class Rules(NamedTuple):
+    """What a ledger asks for besides the limits.
+
+    Parameters
+    ----------
+    require_limit
+        Real releases of a party for which nobody has set a limit, or said that there is none, are
+        refused.
+    consents
+        Who agreed to releases without a bound: without one they are refused, limit or not. None
+        where nobody is asked; then a limit refuses them, and without a limit they pass.
+    """
+
+    require_limit: bool = False
+    consents: tuple[Consent, ...] | None = None
+
+    def consent_to(self, label: Label) -> str:
+        """Return who agreed to a release without a bound; empty for nobody."""
+        agreed = (one.name for one in self.consents or () if one.covers(*label[1:]))
+        return next(agreed, "")
 
 
 class Account(NamedTuple):
-    """All that decides whether one more release of a party may pass."""
+    """All that decides whether one more release of a party may pass.
+
+    Parameters
+    ----------
+    limits
+        By level.
+    known
+        The parties of the ledger, where this one is not among them and has no limit.
+    """
 
     party_id: str
-    limit: Limit | None
+    limits: dict[Level, Limit]
     spent: tuple[Spent, ...]
+    known: tuple[str, ...] | None = None
 
 
 def append(connection: sa.Connection, draft: Entry) -> Entry:
@@ -56,26 +84,46 @@ def append(connection: sa.Connection, draft: Entry) -> Entry:
 
 
 def account_in(connection: sa.Connection, party_id: str, *, simulated: bool) -> Account:
-    """Return a party's limit, and what it has spent of one kind if there is a limit."""
-    limit = limit_in(connection, party_id)
-    if limit is None:
-        return Account(party_id, None, ())
-    return Account(party_id, limit, tuple(spent(connection, party_id, simulated=simulated)))
+    """Return a party's limits, and what it has spent of one kind if there is a limit."""
+    limits = limits_in(connection, party_id)
+    if not limits:
+        known = tuple(parties_in(connection))
+        return Account(party_id, {}, (), None if party_id in known else known)
+    return Account(party_id, limits, tuple(spent(connection, party_id, simulated=simulated)))
 
 
-def refuse_or_pass(account: Account, release: Release, *, require_limit: bool) -> None:
-    """Raise `BudgetExceeded` unless the party's limit allows one more release.
+def passed(account: Account, release: Release, label: Label, rules: Rules) -> Release:
+    """Return the release as the ledger records it, or raise `BudgetExceeded`.
 
-    Of many different releases near the limit this takes seconds.
+    A release that has no bound where one is asked for carries the name of who agreed to it.
     """
-    party_id, limit, before = account
-    if limit is not None:
-        refuse_beyond(limit, party_id, before, release)
-    elif require_limit:
+    if rules.require_limit and account.known is not None and not release.simulated:
         raise BudgetExceeded(
-            f'party "{party_id}" has no limit, and this ledger asks for one',
-            remedy=f"set it: cloister ledger limit {party_id} --epsilon E",
+            f'nobody has set a limit for party "{account.party_id}", and this ledger asks for one; '
+            f"it knows: {', '.join(account.known[:20]) or 'no party'}",
+            remedy=f"set it: cloister ledger limit {account.party_id} --new --epsilon E",
         )
+    agreed = ""
+    if not release.simulated and _lacks_bound(release, account.limits):
+        agreed = rules.consent_to(label)
+        if rules.consents is not None and not agreed:
+            raise BudgetExceeded(
+                f'party "{account.party_id}" releases nothing to "{label.recipient}" for '
+                f'"{label.purpose}" without a bound: nobody has agreed to it',
+                remedy="protect it, or name who agreed in the node's file: [[consents]] "
+                f'name = "...", recipient = "{label.recipient}", '
+                f'purpose = "{label.purpose.partition(",")[0]}"',
+            )
+    release = release.model_copy(update={"consent": agreed})
+    for limit in account.limits.values():
+        refuse_beyond(limit, account.limits, account.party_id, account.spent, release)
+    return release
+
+
+def _lacks_bound(release: Release, limits: dict[Level, Limit]) -> bool:
+    """Tell whether a release has no bound at the level of a limit, or at its own."""
+    levels = {release.level, *limits}
+    return any(UNBOUNDED in release.loss_counts(level) for level in levels)
 
 
 def record(
@@ -85,8 +133,7 @@ def record(
     label: Label,
     *,
     clock: Callable[[], str],
-    checked: Account | None,
-    require_limit: bool,
+    rules: Rules,
 ) -> Receipt:
     """Write a release and its payload down, in a caller's transaction.
 
@@ -94,21 +141,16 @@ def record(
     ----------
     clock
         Tells the time of the entry.
-    checked
-        The account that the release was checked against; `Outdated` if it has changed since. None
-        to check it now.
+    rules
+        What is asked for besides the limits.
     """
     account = account_in(connection, label.party_id, simulated=release.simulated)
-    if checked is None:
-        refuse_or_pass(account, release, require_limit=require_limit)
-    elif account != checked:
-        raise Outdated
+    release = passed(account, release, label, rules)
     if callable(payload):
         payload = payload(connection)
         # It may have recorded releases of its own.
         now = account_in(connection, label.party_id, simulated=release.simulated)
-        if now != account:
-            refuse_or_pass(now, release, require_limit=require_limit)
+        release = passed(now, release, label, rules)
     content = checked_payload(payload)
     draft = Entry.draft("release", clock(), label, release.canonical(), content)
     entry = append(connection, draft)

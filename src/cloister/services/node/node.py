@@ -95,6 +95,8 @@ class Node:
             database,
             keys=site_keys(file.signing_key, file.name, roster, file.simulated),
             first=first_ranker(roster.agreement.ranker),
+            limits=file.budgets,
+            consents=file.consents,
         )
         self.ledger = self._site.ledger
         rankers = RankerFiles(file.files)

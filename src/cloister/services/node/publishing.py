@@ -45,6 +45,7 @@ from cloister.web.logs import log_event
 __all__ = ["Publisher"]
 
 BROKER: Final = "broker"  # and through it all nodes
+STATISTICS: Final = "published statistics"
 FIRST_WAIT_S: Final = 5.0  # before tables are sent again to a broker that was away
 LONGEST_WAIT_S: Final = 600.0
 _STATE: Final = KeyedState("node-published")  # by node: digest, whether it arrived, why it failed
@@ -124,7 +125,7 @@ class Publisher:
 
     def _made(self) -> str:
         contents = contents_of(self._shard.snapshot(), self._name)
-        label = Label(self._name, BROKER, "published statistics")
+        label = Label(self._name, BROKER, STATISTICS)
         if self._settings.form == "noisy":
             noisy = noisy_statistics([contents], self._settings.noise)
             digest = self._files.put(noisy.statistics.to_bytes()).digest

@@ -171,6 +171,7 @@ def noise_sigma(settings: ClickInferenceSettings) -> float:
         settings.delta,
         n_rounds=settings.rounds,
         sampling_rate=settings.clients / settings.population,
+        method="tightest",
     )
     return multiplier * settings.clip_norm
 

@@ -1,0 +1,335 @@
+"""Filters: what they let pass costs no more than the limit, however releases are chosen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import dp_accounting
+import numpy as np
+import pytest
+from dp_accounting import rdp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cloister.core.errors import BudgetExceeded
+from cloister.privacy.accounting import divergence
+from cloister.privacy.calibration import noise_multiplier, planned_noise
+from cloister.privacy.filters import Charge, PrivacyFilter, charge_of
+from cloister.privacy.ledger.check import check_ledger
+from cloister.privacy.ledger.ledger import Ledger
+from cloister.privacy.ledger.limits import Limit
+from cloister.privacy.ledger.spending import charged, spent
+from cloister.privacy.ledger.statement import overview
+from cloister.privacy.level import Level
+from cloister.privacy.loss import Loss
+from cloister.privacy.release import BoundedRelease, Release
+from cloister.privacy.releases.gaussian import GaussianRelease
+from cloister.privacy.releases.laplace import DiscreteLaplaceRelease, LaplaceRelease
+from cloister.privacy.releases.noisy_tables import NoisyTable, NoisyTablesRelease
+from cloister.privacy.releases.randomised_response import RandomisedResponseRelease
+from cloister.privacy.releases.tree import TreeRelease
+
+TO_HUB = {"party_id": "clinic", "recipient": "hub", "purpose": "test"}
+USER = Level.USER
+
+# --- divergences, against the accountant's and against sums over all outcomes
+
+
+def by_accountant(event: Any, order: float) -> float:
+    accountant = rdp.RdpAccountant([order])
+    accountant.compose(event)
+    return float(accountant._rdp[0])
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    order=st.floats(1.1, 60), noise=st.floats(0.4, 20), rate=st.sampled_from((0.01, 0.1, 0.5, 1.0))
+)
+def test_divergences_are_the_accountants(order: float, noise: float, rate: float) -> None:
+    normal = dp_accounting.GaussianDpEvent(noise)
+    event = dp_accounting.PoissonSampledDpEvent(rate, normal) if rate < 1 else normal
+    ours = divergence(Loss("gaussian", noise, sampling_rate=rate), order)
+    assert ours == pytest.approx(by_accountant(event, order), rel=1e-9)
+    ours = divergence(Loss("laplace", noise), order)
+    assert ours == pytest.approx(by_accountant(dp_accounting.LaplaceDpEvent(noise), order))
+
+
+@settings(max_examples=60, deadline=None)
+@given(order=st.floats(1.05, 50), scale=st.floats(0.2, 30), steps=st.integers(1, 12))
+def test_discrete_laplace_diverges_as_the_sum_over_all_outcomes(
+    order: float, scale: float, steps: int
+) -> None:
+    x = np.arange(-40 * math.ceil(scale) - 40, 40 * math.ceil(scale) + 40 + steps)
+    log_p, log_q = -np.abs(x) / scale, -np.abs(x - steps) / scale
+    norm = np.logaddexp.reduce(log_p)
+    total = np.logaddexp.reduce(order * log_p + (1 - order) * log_q) - norm
+    ours = divergence(Loss("discrete-laplace", scale, steps), order)
+    assert ours == pytest.approx(total / (order - 1), rel=1e-6, abs=1e-9)
+    # All steps in one value tell at least as much as spread over several.
+    spread = steps * divergence(Loss("discrete-laplace", scale, 1), order)
+    assert ours >= spread - 1e-9
+
+
+@settings(max_examples=40, deadline=None)
+@given(order=st.floats(1.05, 50), random=st.floats(0.01, 1), n=st.integers(2, 12))
+def test_answers_diverge_as_the_sum_over_all_answers(order: float, random: float, n: int) -> None:
+    kept, other = 1 - random * (n - 1) / n, random / n
+    chances = [(kept, other), (other, kept), *[(other, other)] * (n - 2)]
+    total = math.log(sum(p**order * q ** (1 - order) for p, q in chances)) / (order - 1)
+    ours = divergence(Loss("response", random, n), order)
+    assert ours >= total - 1e-9
+    assert ours == pytest.approx(total, rel=1e-6, abs=1e-5)
+    pure = math.log(kept / other)
+    assert divergence(Loss("bound", pure), order) >= ours - 1e-9
+
+
+# --- the best adaptive adversary, worked out exactly
+
+
+def failing(loss: float, epsilon: float) -> float:
+    return max(0.0, 1 - math.exp(epsilon - loss))
+
+
+def worst_delta(
+    epsilons: Sequence[float], admits: Callable[[tuple[int, ...]], bool], epsilon: float
+) -> float:
+    """Return the delta at epsilon of the best adversary, which asks by what it has seen.
+
+    Each release answers yes or no by randomised response; the adversary chooses which of them comes
+    next, or stops, by all answers so far.
+    """
+    chances = [1 / (1 + math.exp(-one)) for one in epsilons]
+
+    def moved(counts: tuple[int, ...], place: int, by: int) -> tuple[int, ...]:
+        return (*counts[:place], counts[place] + by, *counts[place + 1 :])
+
+    @cache
+    def value(counts: tuple[int, ...], net: tuple[int, ...]) -> float:
+        most = failing(sum(n * one for n, one in zip(net, epsilons, strict=True)), epsilon)
+        for place, chance in enumerate(chances):
+            after = moved(counts, place, 1)
+            if admits(after):
+                yes, no = (value(after, moved(net, place, by)) for by in (1, -1))
+                most = max(most, chance * yes + (1 - chance) * no)
+        return most
+
+    nothing = (0,) * len(epsilons)
+    return value(nothing, nothing)
+
+
+def exact_delta(epsilons: Sequence[float], counts: tuple[int, ...], epsilon: float) -> float:
+    """Return the exact delta of releases that were planned beforehand."""
+    weights = {0.0: 1.0}
+    for one, n in zip(epsilons, counts, strict=True):
+        chance = 1 / (1 + math.exp(-one))
+        for _ in range(n):
+            after: dict[float, float] = {}
+            for loss, weight in weights.items():
+                for step, part in ((one, chance), (-one, 1 - chance)):
+                    key = round(loss + step, 9)
+                    after[key] = after.get(key, 0.0) + weight * part
+            weights = after
+    return sum(weight * failing(loss, epsilon) for loss, weight in weights.items())
+
+
+def admission(decides: PrivacyFilter, epsilons: Sequence[float]) -> Callable[..., bool]:
+    ones = [Charge(divergence(Loss("bound", one), decides.order), one) for one in epsilons]
+
+    def admits(counts: tuple[int, ...]) -> bool:
+        total = Charge()
+        for one, n in zip(ones, counts, strict=True):
+            total = total.plus(one.times(n))
+        return sum(counts) <= 40 and decides.admits(total)
+
+    return admits
+
+
+def test_an_adaptive_adversary_beats_exact_composition_and_not_the_filter() -> None:
+    epsilons, epsilon, delta = (1.0, 0.25), 2.0, 0.01
+
+    def by_composition(counts: tuple[int, ...]) -> bool:
+        return sum(counts) <= 40 and exact_delta(epsilons, counts, epsilon) <= delta
+
+    assert worst_delta(epsilons, by_composition, epsilon) > 1.4 * delta
+    decides = PrivacyFilter.of(epsilon, delta, failures=0.0)
+    assert 0 < worst_delta(epsilons, admission(decides, epsilons), epsilon) <= delta
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    epsilons=st.tuples(st.floats(0.3, 1.5), st.floats(0.3, 1.0)),
+    epsilon=st.floats(0.5, 3),
+    delta=st.sampled_from((0.1, 0.03, 0.01)),
+    order=st.none() | st.floats(1.2, 12),
+)
+def test_no_adaptive_adversary_gets_more_than_delta_out_of_a_filter(
+    epsilons: tuple[float, float], epsilon: float, delta: float, order: float | None
+) -> None:
+    decides = PrivacyFilter.of(epsilon, delta, failures=0.0, order=order)
+    assert worst_delta(epsilons, admission(decides, epsilons), epsilon) <= delta * (1 + 1e-9)
+
+
+# --- the ledger, against the accountant taken literally
+
+SHOWN = NoisyTablesRelease(level="user", tables=(NoisyTable(name="cells", width=9.0, n_moved=4),))
+releases = st.one_of(
+    st.builds(
+        GaussianRelease,
+        level=st.just("user"),
+        sigma=st.floats(1, 30),
+        sensitivity=st.just(1.0),
+        sampling_rate=st.sampled_from((0.05, 1.0)),
+    ),
+    st.builds(
+        LaplaceRelease, level=st.just("user"), scale=st.floats(0.8, 30), sensitivity=st.just(1.0)
+    ),
+    st.builds(
+        RandomisedResponseRelease,
+        level=st.just("user"),
+        keep_probability=st.floats(0.51, 0.9),
+        n_options=st.just(2),
+    ),
+    st.builds(
+        TreeRelease,
+        level=st.just("user"),
+        sigma=st.floats(4, 40),
+        sensitivity=st.just(1.0),
+        n_rounds=st.just(8),
+        n_contributions=st.just(1),
+    ),
+    st.just(SHOWN),
+    st.builds(
+        BoundedRelease,
+        level=st.just("user"),
+        epsilon=st.floats(0, 0.5),
+        delta=st.sampled_from((0.0, 2e-8, 6e-8)),
+        mechanism_name=st.just("other"),
+    ),
+)
+
+
+def event_of(release: Release) -> Any:
+    """Return what the accountant knows a release as, by its own account of the mechanism."""
+    match release:
+        case GaussianRelease():
+            normal = dp_accounting.GaussianDpEvent(release.noise_multiplier)
+            if release.sampling_rate == 1:
+                return normal
+            return dp_accounting.PoissonSampledDpEvent(release.sampling_rate, normal)
+        case LaplaceRelease():
+            return dp_accounting.LaplaceDpEvent(release.scale)
+        case RandomisedResponseRelease():
+            return dp_accounting.RandomizedResponseDpEvent(2 * (1 - release.keep_probability), 2)
+        case TreeRelease():
+            return dp_accounting.GaussianDpEvent(release.sigma / release.tree_sensitivity)
+        case NoisyTablesRelease():
+            return dp_accounting.GaussianDpEvent(9.0 / 2)
+        case BoundedRelease():
+            truth = math.exp(release.epsilon) / (1 + math.exp(release.epsilon))
+            return dp_accounting.RandomizedResponseDpEvent(2 * (1 - truth), 2)
+    raise AssertionError(release)
+
+
+def pure_of(release: Release) -> float:
+    match release:
+        case LaplaceRelease() | RandomisedResponseRelease() | BoundedRelease():
+            return release.epsilon
+    return math.inf
+
+
+@settings(max_examples=12, deadline=None)
+@given(wanted=st.lists(releases, min_size=1, max_size=14), epsilon=st.floats(0.3, 6))
+def test_what_a_ledger_lets_pass_never_costs_more_than_the_limit(
+    tmp_path_factory: pytest.TempPathFactory, wanted: list[Release], epsilon: float
+) -> None:
+    limit = Limit(epsilon=epsilon, delta=1e-6)
+    decides = limit.filter
+    accountant = rdp.RdpAccountant([decides.order])
+    answers = 0.0  # the accountant has randomised response for units that are replaced alone
+    spare = decides.delta - decides.failures
+    pure = failures = shown = 0.0
+    path = tmp_path_factory.mktemp("ledger") / "ledger.db"
+    with Ledger.open(path) as ledger:
+        ledger.set_limit("clinic", limit, purpose="test")
+        for release in wanted:
+            before = ledger.head()
+            try:
+                ledger.release(release, b"", **TO_HUB)
+            except BudgetExceeded:
+                assert ledger.head() == before
+                continue
+            event = event_of(release)
+            if isinstance(event, dp_accounting.RandomizedResponseDpEvent):
+                relation = dp_accounting.NeighboringRelation.REPLACE_ONE
+                apart = rdp.RdpAccountant([decides.order], relation)
+                answers += apart.compose(event)._rdp[0]
+            else:
+                accountant.compose(event)
+            pure += pure_of(release)
+            failures += getattr(release, "delta", 0.0)
+            by_order = rdp.compute_epsilon([decides.order], accountant._rdp + answers, spare)[0]
+            assert min(by_order, pure) <= epsilon * (1 + 1e-6) + 1e-9
+            assert failures <= decides.failures * (1 + 1e-9)
+            counted = ledger.database.run(lambda c: spent(c, "clinic"), read_only=True)
+            now = decides.spent(charged(limit, {USER: limit}, counted))
+            assert shown - 1e-12 <= now <= epsilon * (1 + 1e-9)  # it never goes down
+            shown = now
+        check_ledger(ledger)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "n_rounds", "sampling_rate"),
+    [(4.5, 1e-6, 200, 0.1), (8.0, 1e-4, 24, 1.0), (2.0, 1e-6, 50, 0.01), (0.1, 1e-6, 3, 1.0)],
+)
+def test_a_planned_training_fits_its_limit_and_not_one_round_more(
+    tmp_path: Path, epsilon: float, delta: float, n_rounds: int, sampling_rate: float
+) -> None:
+    plan = planned_noise(epsilon, delta, n_rounds=n_rounds, sampling_rate=sampling_rate)
+    one = GaussianRelease(
+        level="user", sigma=plan.multiplier, sensitivity=1.0, sampling_rate=sampling_rate
+    )
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        limit = Limit(epsilon=epsilon, delta=delta, order=plan.order)
+        ledger.set_limit("clinic", limit, purpose="the plan's")
+        for _ in range(n_rounds):
+            ledger.release(one, b"", **TO_HUB)
+        with pytest.raises(BudgetExceeded, match="would bring it to"):
+            ledger.release(one, b"", **TO_HUB)
+        check_ledger(ledger)
+    exact = noise_multiplier(
+        epsilon, delta, n_rounds=n_rounds, sampling_rate=sampling_rate, method="pld"
+    )
+    assert exact <= plan.multiplier <= 1.15 * exact  # what the proof costs
+
+
+def test_a_release_made_in_one_go_is_charged_by_its_exact_epsilon(tmp_path: Path) -> None:
+    mixed = NoisyTablesRelease(
+        level="user",
+        tables=(NoisyTable(name="cells", width=3.0, n_moved=1),),
+        own_delta=1e-6,
+    )
+    charge = charge_of(mixed, USER, 8.0)
+    plain = charge_of(mixed.model_copy(update={"own_delta": None}), USER, 8.0)
+    assert plain.epsilon == math.inf
+    assert plain.divergence == charge.divergence
+    assert (charge.own_delta, plain.own_delta, charge.delta) == (1e-6, 0.0, 0.0)
+    limit = Limit(epsilon=charge.epsilon * (1 + 1e-9), delta=1e-6, failures=1e-6)
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        ledger.set_limit("clinic", limit, purpose="all of delta is for the release")
+        ledger.release(mixed, b"", **TO_HUB)
+        with pytest.raises(BudgetExceeded, match=r"would bring it|no finite epsilon"):
+            ledger.release(mixed, b"", **TO_HUB)
+        (statement,) = overview(ledger).statements
+        assert statement.limits[USER].epsilon == pytest.approx(statement.real.epsilon, rel=1e-6)
+
+
+def test_epsilons_of_pure_releases_add_up_where_that_is_less() -> None:
+    decides = PrivacyFilter.of(1.0, 1e-6)
+    half = charge_of(DiscreteLaplaceRelease(level="user", scale=2.0, sensitivity=1), USER, 22.0)
+    assert decides.admits(half.times(2))
+    assert decides.spent(half.times(2)) == 1.0
+    assert not decides.admits(half.times(3))
