@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from cloister.core.errors import AccessDenied, DataError, NotFound, SettingsError
 from cloister.core.ids import AgentId, DocId, GroupId, PodId
 from cloister.core.rights import NOBODY, STRANGER, Reader, Rights
+from cloister.pods import folder_pod
 from cloister.pods.folder_pod import FolderPod
 from cloister.pods.web_access_control import Mode
 
@@ -240,3 +243,38 @@ def test_any_name_makes_an_id_and_back(tmp_path_factory: pytest.TempPathFactory,
     assert [resource.doc_id for resource in pod.resources()] == [doc_id]
     assert may_read(pod, doc_id, BOB)
     assert not may_read(pod, doc_id, EVE)
+
+
+def test_files_that_did_not_change_are_not_read_again_and_those_that_did_are(
+    pod: FolderPod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ns = [time.time_ns()]
+    monkeypatch.setattr(time, "time_ns", lambda: now_ns[0])
+    pod.write("a.txt", "cough")
+    pod.write("b.txt", "fever")
+    read: list[bytes] = []
+    digest = folder_pod._digest
+    monkeypatch.setattr(folder_pod, "_digest", lambda one: read.append(one) or digest(one))
+
+    def listed() -> list[bytes]:
+        read.clear()
+        fresh = FolderPod.open(tmp_path / "pod")
+        assert list(pod.resources()) == list(fresh.resources())
+        return read[: len(read) - 2]  # the fresh one reads both
+
+    assert listed() == [b"cough", b"fever"]
+    assert listed() == [b"cough", b"fever"]  # they are so young that a change might not show
+    now_ns[0] += 4_000_000_000
+    assert listed() == [b"cough", b"fever"]
+    assert listed() == []
+    assert pod.confirm(DocId("ann-pod/a.txt"), ANN) == digest(b"cough")
+    file = tmp_path / "pod" / "a.txt"
+    times = file.stat()
+    file.write_text("COUGH", encoding="utf-8")  # as long as before, and its times set back
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert pod.confirm(DocId("ann-pod/a.txt"), ANN) == digest(b"COUGH")
+    assert listed() == []
+    now_ns[0] += 3_600_000_000_000
+    assert listed() == [b"COUGH", b"fever"]  # once in an hour
+    (tmp_path / "pod" / "b.txt").unlink()
+    assert [one.doc_id for one in pod.resources()] == ["ann-pod/a.txt"]

@@ -156,12 +156,61 @@ def test_rests_grow_and_are_short_again_after_many_answers() -> None:
         rests.append(gate.state().rest_s)
         now[0] += rests[-1]
     assert rests == [1.0, 2.0, 4.0, 4.0]
-    for _ in range(101):
-        gate.enter()
-        gate.leave(failed=False)
+    for waited_s in (0.0, rests[-1]):  # 100 answers prove it, if they take as long as the rest
+        now[0] += waited_s
+        assert gate.state().n_opened == 4
+        for _ in range(101):
+            gate.enter()
+            gate.leave(failed=False)
     gate.enter()
     gate.leave(failed=True)
     assert gate.state().rest_s == 1.0
+
+
+def test_a_pod_on_probation_is_asked_by_one_search_at_a_time_and_rests_after_one_failure() -> None:
+    now = [0.0]
+    gate = PodGate("ann", n_failures=3, rest_s=1.0, clock=lambda: now[0])
+    assert gate.begin_search()
+    assert gate.begin_search()
+    gate.end_search(0.0)
+    gate.end_search(0.0)
+    for _ in range(3):
+        gate.complain()
+    assert not gate.begin_search()
+    now[0] += 1.0
+    assert gate.begin_search()
+    assert not gate.begin_search()
+    gate.enter()
+    gate.leave(failed=False)
+    assert gate.is_away  # for others, until this search has ended
+    gate.end_search(0.0)
+    assert not gate.is_away
+    gate.complain()
+    assert gate.state() == ("open", 2, 2.0)
+
+
+def test_a_pod_on_which_searches_spend_more_than_its_share_is_left_alone() -> None:
+    now = [0.0]
+    gate = PodGate("ann", read_share=0.25, clock=lambda: now[0])
+
+    def spent(used_s: float, every_s: float) -> None:
+        now[0] += every_s
+        assert gate.begin_search()
+        gate.end_search(used_s)
+
+    for _ in range(1000):
+        spent(0.24, every_s=1.0)  # within its share it may go on for ever
+    assert gate.state().state == "closed"
+    while gate.state().state == "closed":
+        spent(0.5, every_s=1.0)
+        assert now[0] < 1010.0
+    assert not gate.begin_search()
+    now[0] += 5.0
+    assert gate.begin_search()
+    gate.enter()
+    gate.leave(failed=False)
+    gate.end_search(0.11)  # on probation less may be spent
+    assert gate.state() == ("open", 2, 10.0)
 
 
 def test_one_request_at_a_time_is_let_through_to_try() -> None:

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from cloister.core.errors import DataError, NotFound, SettingsError
 from cloister.core.file_errors import writing
@@ -35,7 +36,7 @@ from cloister.pods.folder_access import (
 )
 from cloister.pods.folder_names import FolderNames, data_name, document_name
 from cloister.pods.index_resource import terms_id
-from cloister.pods.pod_files import PodFiles
+from cloister.pods.pod_files import FileState, FoundFile, PodFiles
 from cloister.pods.ruled_pod import RuledPod
 from cloister.pods.web_access_control import AccessRules, Authorization, Mode
 
@@ -44,8 +45,18 @@ __all__ = ["FolderPod"]
 DESCRIPTION: Final = ".pod.json"
 MAX_DESCRIPTION_BYTES: Final = 10_000
 NO_READER: Final = "no text of a kind that is read"
+KNOWN_NS: Final = 3_600_000_000_000  # after an hour each file is read again
 GONE: Final = "deleted meanwhile"
 LONG_NAME: Final = f"its name has more than {MAX_ID_LENGTH:,} characters"
+
+
+class _Version(NamedTuple):
+    """A document's tag, empty with a reason where it cannot be read, and how the file looked."""
+
+    etag: str
+    why: str = ""
+    state: FileState | None = None
+    until_ns: int = 0
 
 
 class FolderPod(RuledPod):
@@ -84,6 +95,7 @@ class FolderPod(RuledPod):
         self._pod_id = PodId(checked_id(pod_id))
         self.owner = AgentId(checked_id(owner))
         self._names = FolderNames(self._pod_id)
+        self._digests: dict[str, _Version] = {}
 
     @classmethod
     def create(cls, folder: str | Path, pod_id: PodId, owner: AgentId) -> FolderPod:
@@ -128,31 +140,39 @@ class FolderPod(RuledPod):
         def unreadable(folder: str, why: str) -> None:
             left_out.append(LeftOut(self._names.doc_id(folder), why))
 
+        listed: set[str] = set()
         for folder in self._files.walk(unreadable):
             for name in folder.files():
                 path = folder.prefix + name
+                listed.add(path)
                 if not media_type_of(name):
                     if not name.endswith((ACL_ENDING, DATA_ENDING)):
                         left_out.append(LeftOut(self._names.doc_id(path), NO_READER))
                     continue
-                there = folder.find(name, max_bytes=MAX_DOCUMENT_BYTES)
+                there = self._version(
+                    path,
+                    partial(folder.state, name),
+                    partial(folder.find, name, max_bytes=MAX_DOCUMENT_BYTES),
+                )
                 own = name + ACL_ENDING in folder.names
                 found = self._resource(
-                    path, there.content, lists if own else _except(lists, path), groups
+                    path, there.etag, lists if own else _except(lists, path), groups
                 )
                 if found is not None:
                     yield found
                 else:
-                    reason = LONG_NAME if there.content is not None else there.why or GONE
+                    reason = LONG_NAME if there.etag else there.why or GONE
                     left_out.append(LeftOut(self._names.doc_id(path), reason))
+        for path in list(self._digests.keys() - listed):
+            self._digests.pop(path, None)
 
     def resource(self, doc_id: DocId) -> Resource | None:
         """Return one document as it is now; None where it is not there or cannot be indexed."""
         name = self._names.document(doc_id)
         if name is None:
             return None
-        content = self._content(name)
-        return self._resource(name, content, self._access.own_list, self._access.groups())
+        etag = self._etag(name)
+        return self._resource(name, etag, self._access.own_list, self._access.groups())
 
     def content(self, doc_id: DocId) -> RawDocument:
         """Return a document as it lies in the folder, for the index."""
@@ -164,8 +184,9 @@ class FolderPod(RuledPod):
 
     def confirm(self, doc_id: DocId, reader: Reader) -> str:
         """Return the ETag of a document if this reader may read it now, else raise."""
-        etag = _digest(self.content(doc_id).content)
-        if Mode.READ not in self.modes(doc_id, reader):
+        name = self._names.document(doc_id)
+        etag = "" if name is None else self._etag(name)
+        if not etag or Mode.READ not in self.modes(doc_id, reader):
             raise refused()
         return etag
 
@@ -279,16 +300,48 @@ class FolderPod(RuledPod):
     def _resource(
         self,
         name: str,
-        content: bytes | None,
+        etag: str,
         list_of: ListOf,
         groups: dict[GroupId, frozenset[AgentId]] | None,
     ) -> Resource | None:
         doc_id = self._names.doc_id(name)
-        if content is None or len(doc_id) > MAX_ID_LENGTH:
+        if not etag or len(doc_id) > MAX_ID_LENGTH:
             return None
         rules = self._access.rules(name, list_of)
         rights = rules.rights(owner=self.owner, members=members_of(rules, groups))
-        return Resource(doc_id, _digest(content), rights_tag(rights), rights)
+        return Resource(doc_id, etag, rights_tag(rights), rights)
+
+    def _etag(self, name: str) -> str:
+        """Return the tag of a document as it is now; empty where there is none."""
+        if not media_type_of(name):
+            return ""
+        find = partial(self._files.find, name, max_bytes=MAX_DOCUMENT_BYTES)
+        return self._version(name, partial(self._files.state, name), find).etag
+
+    def _version(
+        self,
+        name: str,
+        state_of: Callable[[], FileState | None],
+        find: Callable[[], FoundFile],
+    ) -> _Version:
+        """Return a document's tag, a digest of its bytes, which are read if they may have changed.
+
+        A digest is kept where the file had been left alone for a while before it was read. Then
+        whatever changes it changes its state, too. What a memory map changed may not show there:
+        so each file is read again from time to time.
+        """
+        now_ns, before = time.time_ns(), state_of()
+        known = self._digests.get(name)
+        if known is not None and known.state == before and now_ns < known.until_ns:
+            return known
+        found = find()
+        etag = "" if found.content is None else _digest(found.content)
+        made = _Version(etag, found.why, before, now_ns + KNOWN_NS)
+        if before is not None and before.is_settled(now_ns) and before == state_of():
+            self._digests[name] = made
+        else:
+            self._digests.pop(name, None)
+        return made
 
     def _content(self, name: str) -> bytes | None:
         if not media_type_of(name):
@@ -296,7 +349,8 @@ class FolderPod(RuledPod):
         return self._files.read(name, max_bytes=MAX_DOCUMENT_BYTES)
 
     def _is_file(self, name: str) -> bool:
-        return self._files.read(name, max_bytes=MAX_DOCUMENT_BYTES) is not None
+        state = self._files.state(name)
+        return state is not None and state.size_bytes <= MAX_DOCUMENT_BYTES
 
     def _there(self, name: str) -> bool:
         return self._files.find(name, max_bytes=0).there

@@ -26,6 +26,7 @@ __all__ = ["FoundFile", "PodFiles", "PodFolder", "checked_name"]
 INCOMING: Final = ".incoming-"  # files on their way in, left behind only by a crash
 LOCK: Final = ".lock"
 CHUNK_BYTES: Final = 1_000_000
+SETTLED_NS: Final = 3_000_000_000
 _NO_SUCH: Final = {errno.ENOENT, errno.ENAMETOOLONG}  # nothing can be there
 _ABSENT: Final = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO}
 
@@ -56,6 +57,23 @@ class FoundFile(NamedTuple):
     why: str = ""  # there are no bytes, though it is there
 
 
+class FileState(NamedTuple):
+    """What changes when a file changes: a first look, which takes no reading.
+
+    The time of the last change of its entry cannot be set back by a program that sets its times.
+    """
+
+    device: int
+    inode: int
+    size_bytes: int
+    modified_ns: int
+    changed_ns: int
+
+    def is_settled(self, now_ns: int) -> bool:
+        """Say whether a change from ``now_ns`` on would show: some file systems count seconds."""
+        return now_ns - max(self.modified_ns, self.changed_ns) >= SETTLED_NS
+
+
 class PodFolder(NamedTuple):
     """One folder while it is walked through.
 
@@ -80,6 +98,10 @@ class PodFolder(NamedTuple):
     def find(self, name: str, *, max_bytes: int) -> FoundFile:
         """Return the bytes of one of its files, as `PodFiles.find`."""
         return _content(self.descriptor, name, max_bytes)
+
+    def state(self, name: str) -> FileState | None:
+        """Return the state of one of its files, as `PodFiles.state`."""
+        return _state(self.descriptor, name)
 
 
 class PodFiles:
@@ -109,6 +131,12 @@ class PodFiles:
         *folders, last = checked_name(name)
         with self._folder(folders) as folder:
             return FoundFile(False) if folder is None else _content(folder, last, max_bytes)
+
+    def state(self, name: str) -> FileState | None:
+        """Return what can be seen of a plain file that we may read; None where there is none."""
+        *folders, last = checked_name(name)
+        with self._folder(folders) as folder:
+            return None if folder is None else _state(folder, last)
 
     def walk(self, unreadable: Callable[[str, str], None] | None = None) -> Iterator[PodFolder]:
         """Go through all folders, each while it is open; hidden ones are left out.
@@ -209,6 +237,21 @@ def _is_plain(folder: int, name: str) -> bool:
         name.encode()  # names that are not UTF-8 cannot be part of an id
         return stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
     return False
+
+
+def _state(folder: int, name: str) -> FileState | None:
+    try:
+        file = _open(name, 0, folder)
+    except OSError:
+        return None
+    try:
+        found = os.fstat(file)
+    finally:
+        os.close(file)
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    times = found.st_mtime_ns, found.st_ctime_ns
+    return FileState(found.st_dev, found.st_ino, found.st_size, *times)
 
 
 def _content(folder: int, name: str, max_bytes: int) -> FoundFile:

@@ -4,11 +4,20 @@ A server that fails several times is left alone for a while (a circuit breaker).
 fail at once, without a byte being sent. Then one request is let through to try; the rest still
 fail. Each time that the server misbehaves again it is left alone for twice as long. A failure is
 made up for by many answers, not by one: a server that answers every other request is no use either.
+
+A server that answers quickly can still cost too much: each document that a search shows takes this
+program a few milliseconds. So searches may spend a share of one processor on each pod. A pod that
+needs more is left alone, too.
+
+After a rest the server is on probation: one search at a time may ask it, one failure suffices to
+leave it alone again, and little may be spent on it. It has proven itself when it gave many answers,
+for as long as the rest was.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -17,14 +26,17 @@ from typing import Final, Literal, NamedTuple
 from cloister.core.deadline import time_left
 from cloister.core.errors import StoreError
 
-__all__ = ["GateState", "PodAway", "PodGate"]
+__all__ = ["READ_SHARE", "GateState", "PodAway", "PodGate"]
 
 N_AT_ONCE: Final = 6  # exchanges with one pod's server
 N_FAILURES: Final = 3  # before the server is left alone
 N_MAKE_UP: Final = 20  # answers that make up for a failure
 REST_S: Final = 5.0
 MOST_REST_S: Final = 300.0
-N_PROVEN: Final = 100  # answers one after the other, after which the next rest is short again
+N_PROVEN: Final = 100  # answers one after the other that end the probation
+READ_SHARE: Final = 0.1  # of one processor, for the documents of one pod that searches show
+SAVED_S: Final = 1.0  # of processor time that a pod may save up, and on probation:
+PROBATION_S: Final = 0.1
 MOST_DOUBLINGS: Final = 10
 _log: Final = logging.getLogger(__name__)
 
@@ -67,6 +79,8 @@ class PodGate:
         After so many failures the server is left alone; twenty answers make up for one.
     rest_s, most_rest_s
         For how long at first, and at most; the time doubles from one time to the next.
+    read_share
+        Of one processor that searches may spend on the pod; infinite for no limit.
     clock
         Seconds that never go back.
 
@@ -87,6 +101,7 @@ class PodGate:
         n_failures: int = N_FAILURES,
         rest_s: float = REST_S,
         most_rest_s: float = MOST_REST_S,
+        read_share: float = math.inf,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
@@ -98,8 +113,39 @@ class PodGate:
         self._answered = 0
         self._n_opened = 0
         self._until: float | None = None  # None where requests go through
+        self._proven_at = 0.0  # not before then
         self._trying = False
+        self._n_searches = 0
+        self._share = read_share
+        self._saved_s, self._saved_at = SAVED_S, clock()
         self._closed_for_good = False
+
+    def begin_search(self) -> bool:
+        """Say whether a search may read documents of the pod; `end_search` follows where it may."""
+        with self._lock:
+            if not self._lets_search_in():
+                return False
+            self._n_searches += 1
+            return True
+
+    def end_search(self, used_s: float) -> None:
+        """End what `begin_search` began; leave the pod alone where searches spend too much on it.
+
+        Parameters
+        ----------
+        used_s
+            Of a processor.
+        """
+        with self._lock:
+            self._n_searches -= 1
+            now = self._clock()
+            if self._share == math.inf:
+                return
+            gained_s = self._share * (now - self._saved_at)
+            self._saved_s = min(self._saved_s + gained_s, SAVED_S) - used_s
+            self._saved_at = now
+            if self._saved_s < 0 and self._until is None:
+                self._rest("searches spend too much time on its documents")
 
     def enter(self) -> None:
         """Begin an exchange, or raise `PodAway`; each is followed by `leave`."""
@@ -143,10 +189,14 @@ class PodGate:
 
     @property
     def is_away(self) -> bool:
-        """Whether the next request would fail at once."""
+        """Whether the next search may not ask the pod."""
         with self._lock:
-            resting = self._until is not None and self._clock() < self._until
-            return resting or self._trying or self._closed_for_good
+            return not self._lets_search_in()
+
+    def _lets_search_in(self) -> bool:
+        resting = self._until is not None and self._clock() < self._until
+        busy = self._trying or (self._n_opened > 0 and self._n_searches > 0)
+        return not (resting or busy or self._closed_for_good)
 
     def _require_open_way(self, *, trying: bool) -> None:
         with self._lock:
@@ -161,23 +211,30 @@ class PodGate:
     def _note_failure(self) -> None:
         self._failed += 1
         self._answered = 0
-        if self._until is None and self._failed <= self._n_failures - 1:
+        if self._until is None and not self._n_opened and self._failed <= self._n_failures - 1:
             return
         if self._until is not None and self._clock() < self._until:
             return  # of those that were under way when it opened
+        self._rest("it misbehaves")
+
+    def _rest(self, why: str) -> None:
         doublings = min(self._n_opened, MOST_DOUBLINGS)
         rest_s = min(self._rest_s * 2.0**doublings, self._most_rest_s)
         self._n_opened += 1
+        self._answered = 0
         self._until = self._clock() + rest_s
-        _log.warning("%s: the pod's server is left alone for %.0f s", self.name, rest_s)
+        self._proven_at = self._until + rest_s
+        _log.warning("%s: the pod's server is left alone for %.0f s: %s", self.name, rest_s, why)
 
     def _note_answer(self) -> None:
-        if self._until is not None and self._clock() < self._until:
+        now = self._clock()
+        if self._until is not None and now < self._until:
             return  # it was under way when the gate opened, and proves nothing
         if self._until is not None:
             _log.warning("%s: the pod's server answers again", self.name)
             self._until, self._failed = None, 0.0
+            self._saved_s, self._saved_at = PROBATION_S, now
         self._failed = max(0.0, self._failed - 1 / N_MAKE_UP)
         self._answered += 1
-        if self._answered >= N_PROVEN:
+        if self._answered >= N_PROVEN and now >= self._proven_at:
             self._n_opened = 0

@@ -6,6 +6,8 @@ hangs keeps nobody waiting but those who asked for its documents, and these only
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import wait
 from functools import partial
@@ -82,14 +84,19 @@ class GuardedReading(PodReading):
         asked = {
             pod_id: _Asked(pod.read, pod.gate, by_pod[pod_id])
             for pod_id, pod in found.items()
-            if pod is not None and pod.gate is not None
+            if pod is not None and pod.gate is not None and pod.gate.begin_search()
         }
         texts: dict[DocId, str] = {}
         for pod_id, pod in found.items():
             if pod is not None and pod.gate is None:  # meanwhile servers answer
                 _read_into(texts, pod.read, by_pod[pod_id])
-        away = frozenset(pod_id for pod_id, one in asked.items() if not one.wait_for(texts))
-        return TextsRead(texts, away)
+        left_alone = {
+            pod_id
+            for pod_id, pod in found.items()
+            if pod is not None and pod.gate is not None and pod_id not in asked
+        }
+        away = {pod_id for pod_id, one in asked.items() if not one.wait_for(texts)} | left_alone
+        return TextsRead(texts, frozenset(away))
 
 
 class _Asked:
@@ -100,10 +107,13 @@ class _Asked:
     ) -> None:
         self._gate = gate
         self._texts: dict[DocId, str] = {}
-        left_s = time_left()
+        self._lock = threading.Lock()
+        self._used_s = 0.0
+        left_s, n_threads = time_left(), min(N_THREADS, len(documents))
+        self._n_left = n_threads
         self._futures = [
-            in_own_thread(partial(self._read, read, documents[first::N_THREADS], left_s), "pod")
-            for first in range(min(N_THREADS, len(documents)))
+            in_own_thread(partial(self._read, read, documents[first::n_threads], left_s), "pod")
+            for first in range(n_threads)
         ]
 
     def wait_for(self, texts: dict[DocId, str]) -> bool:
@@ -117,8 +127,16 @@ class _Asked:
     def _read(
         self, read: Callable[[DocId], str], documents: Sequence[DocId], left_s: float
     ) -> bool:
-        with within(left_s):
-            return _read_into(self._texts, read, documents)
+        try:
+            with within(left_s):
+                return _read_into(self._texts, read, documents)
+        finally:
+            with self._lock:
+                self._used_s += time.thread_time()
+                self._n_left -= 1
+                is_last = not self._n_left
+            if is_last:
+                self._gate.end_search(self._used_s)
 
 
 def _read_into(

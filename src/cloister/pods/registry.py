@@ -108,13 +108,21 @@ class PodRegistry:
         (`cloister.pods.sync_times`). Without it none is hidden.
     confirm_s
         How long pods may take to confirm the documents of one answer.
+    read_share
+        Of one processor, which searches may spend on one pod's server; no limit unless given.
     """
 
     def __init__(
-        self, home: str | Path, *, sync_s: float | None = None, confirm_s: float = CONFIRM_S
+        self,
+        home: str | Path,
+        *,
+        sync_s: float | None = None,
+        confirm_s: float = CONFIRM_S,
+        read_share: float = math.inf,
     ) -> None:
         self.home = Path(home)
         self.sync_s, self._confirm_s = sync_s, confirm_s
+        self._read_share = read_share
         self.sync_times = SyncTimes(self.home)
         self._courtesy = Courtesy()
         self._gates: dict[PodId, PodGate] = {}
@@ -447,7 +455,8 @@ class PodRegistry:
     def gate(self, pod: RegisteredPod) -> PodGate:
         """Return the gate before a pod's server."""
         with self._opening:
-            return self._gates.setdefault(PodId(pod.pod_id), PodGate(pod.pod_id))
+            made = PodGate(pod.pod_id, read_share=self._read_share)
+            return self._gates.setdefault(PodId(pod.pod_id), made)
 
     def _text(self, pod: RegisteredPod, doc_id: DocId, reader: Reader) -> str:
         store, texts = self.datastore(pod), self.texts(pod)

@@ -14,11 +14,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
 
+from cloister.core.deadline import time_left
 from cloister.core.errors import AccessDenied, SettingsError, StoreError
 from cloister.core.ids import AgentId, DocId, GroupId, PodId
 from cloister.core.rights import NOBODY, Reader, Rights
 from cloister.pods.datastore import checked_read, refused
-from cloister.pods.extraction.pool import RawDocument, extraction_pool
+from cloister.pods.extraction.pool import SEARCH_DEADLINE_S, RawDocument, extraction_pool
 from cloister.pods.index_resource import terms_id
 from cloister.pods.web_access_control import AccessRules, Authorization, Mode
 
@@ -32,7 +33,7 @@ class RuledPod(ABC):
 
     def text(self, doc_id: DocId) -> str:
         """Return the words of a document, whoever may read it; a child process reads it."""
-        return extraction_pool().extract(self.content(doc_id), pod_id=self.pod_id)
+        return self._extracted(self.content(doc_id))
 
     def read(self, doc_id: DocId, reader: Reader) -> str:
         """Return the words of a document if this reader may read it now, else raise."""
@@ -104,6 +105,10 @@ class RuledPod(ABC):
         """Give data the rules of a document in the same container."""
         with self._changing():
             self._copy_rules(like, data_id)
+
+    def _extracted(self, content: RawDocument) -> str:
+        deadline_s = min(SEARCH_DEADLINE_S, time_left())
+        return extraction_pool().extract(content, pod_id=self.pod_id, deadline_s=deadline_s)
 
     def _change(self, doc_id: DocId, change: RuleChange, *, takes: bool) -> None:
         """Change a document's rules, and those of its index resource with them.

@@ -8,6 +8,7 @@ elsewhere has no members.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from typing import Final, NamedTuple, TypeVar
 
@@ -33,11 +34,15 @@ MAX_KEPT: Final = 50_000  # lists of which this program remembers what they said
 
 
 class FetchedList(NamedTuple):
-    """A list, None where there is none, its tag, and how many bytes had to be read for it."""
+    """A list, None where there is none, its tag, and how many bytes had to be read for it.
+
+    Where a server sends the same bytes again, by their ``digest``, they are not read again.
+    """
 
     acl: AccessControlList | None
     etag: str
     n_read: int = 0
+    digest: bytes = b""
 
 
 class _Groups(NamedTuple):
@@ -100,12 +105,15 @@ class SolidAccess:
             expected=ABSENT,
             max_bytes=MAX_LIST_BYTES,
         )
-        if response.status == NOT_MODIFIED and known is not None:
-            return known
-        self._lists.pop(address, None)
         if response.status in ABSENT:
+            self._lists.pop(address, None)
             return FetchedList(None, "")
-        found = FetchedList(read_acl(response.content, address), response.etag)
+        digest = hashlib.blake2b(response.content, digest_size=32).digest()
+        if known is not None and (response.status == NOT_MODIFIED or digest == known.digest):
+            return known._replace(etag=response.etag or known.etag)
+        self._lists.pop(address, None)
+        acl = read_acl(response.content, address)
+        found = FetchedList(acl, response.etag, digest=digest)
         if response.is_settled:
             _keep(self._lists, address, found)
         return found._replace(n_read=len(response.content))

@@ -17,7 +17,14 @@ from cloister.core.errors import AccessDenied, Conflict, DataError, SettingsErro
 from cloister.core.ids import MAX_ID_LENGTH, AgentId, DocId, PodId, checked_id
 from cloister.core.rights import NOBODY, Reader, Rights
 from cloister.pods.courtesy import Courtesy
-from cloister.pods.datastore import DATA_ENDING, LeftOut, Resource, refused, rights_tag
+from cloister.pods.datastore import (
+    DATA_ENDING,
+    LeftOut,
+    Resource,
+    checked_read,
+    refused,
+    rights_tag,
+)
 from cloister.pods.document_text import MEDIA_TYPES, media_type_of
 from cloister.pods.extraction.pool import RawDocument
 from cloister.pods.index_resource import terms_id
@@ -40,6 +47,7 @@ __all__ = ["SolidPod"]
 
 DATA_TYPE: Final = "application/octet-stream"
 TEXT_TYPES: Final = frozenset(MEDIA_TYPES.values())
+MAX_SHOWN_BYTES: Final = 2_000_000  # of a document that is fetched while somebody waits for it
 N_TRIES: Final = 4  # to change a list that others are just changing
 
 
@@ -149,7 +157,16 @@ class SolidPod(RuledPod):
 
         Where the client acts for the reader, the server itself decides.
         """
-        return self.text(doc_id) if self._acts_for(reader) else super().read(doc_id, reader)
+        self._require_document(doc_id)
+        if self._acts_for(reader):
+            return self.text(doc_id)
+        return checked_read(lambda: self._modes(doc_id, reader), lambda: self.text(doc_id))
+
+    def text(self, doc_id: DocId) -> str:
+        """Return the words of a document that is not too long to be read while somebody waits."""
+        self._require_document(doc_id)
+        response = self._client.get(doc_id, max_bytes=MAX_SHOWN_BYTES)
+        return self._extracted(RawDocument(response.content, response.media_type))
 
     def confirm(self, doc_id: DocId, reader: Reader) -> str:
         """Return the ETag of a document if this reader may read it now, else raise."""
@@ -168,7 +185,9 @@ class SolidPod(RuledPod):
         except AccessDenied:
             return frozenset()
 
-    def _modes(self, doc_id: DocId, reader: Reader, response: SolidResponse) -> frozenset[Mode]:
+    def _modes(
+        self, doc_id: DocId, reader: Reader, response: SolidResponse | None = None
+    ) -> frozenset[Mode]:
         moment = self._access.now()
         rules = moment.rules(doc_id, response)
         return rules.modes(reader, owner=self.owner, members=moment.members(rules))

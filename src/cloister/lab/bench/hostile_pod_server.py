@@ -15,7 +15,9 @@ It behaves until it reads a line, so that its pods can be added. From then on:
 ``tiny``
     Thousands of tiny documents.
 
-Everybody may read all of it, and all of it holds the words that users search for.
+Everybody may read all of it, and all of it holds the words that users search for. A server that
+never reads a line serves as an honest one: its pods ``honest-0``, ``honest-1`` and so on have one
+document each, for one user.
 """
 
 from __future__ import annotations
@@ -30,9 +32,10 @@ from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 
-__all__ = ["COMMON", "KINDS", "main"]
+__all__ = ["COMMON", "HONEST", "KINDS", "main", "word_of"]
 
 KINDS: Final = ("drip", "hang", "tree", "word", "html", "json", "bomb", "tiny")
+HONEST: Final = "honest-"
 COMMON: Final = "cough"  # is in every hostile document
 DRIP_S: Final = 0.5
 N_DOCUMENTS: Final = 10  # of each kind but the tiny ones
@@ -53,6 +56,7 @@ class _Handler(BaseHTTPRequestHandler):
     """Answers one connection."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else each body waits 40 ms, for no server's sake
     server: _Server
 
     def log_message(self, *_: object) -> None:
@@ -101,6 +105,8 @@ class _Handler(BaseHTTPRequestHandler):
         if rest:
             return []
         n_documents = self.server.n_tiny if kind == "tiny" else N_DOCUMENTS
+        if kind.startswith(HONEST):
+            n_documents = 1
         ending = {"html": "html", "json": "json"}.get(kind, "txt")
         return [f"{number}.{ending}" for number in range(n_documents)]
 
@@ -137,6 +143,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
 
+def word_of(number: int) -> str:
+    """Return the word that is in one user's documents alone."""
+    return f"zebra{number}"
+
+
 @cache
 def _document(kind: str) -> tuple[bytes, str]:
     if kind == "word":
@@ -147,6 +158,8 @@ def _document(kind: str) -> tuple[bytes, str]:
         return b"[" * 100_000 + f'"{COMMON}"'.encode() + b"]" * 100_000, "application/json"
     if kind == "bomb":
         return gzip.compress(f"{COMMON} ".encode() + bytes(50_000_000), 1), "text/plain"
+    if kind.startswith(HONEST):
+        return f"{word_of(int(kind.removeprefix(HONEST)))} {COMMON}".encode(), "text/plain"
     return f"{COMMON} and nothing else".encode(), "text/plain"
 
 

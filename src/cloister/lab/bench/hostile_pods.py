@@ -1,9 +1,11 @@
 """Twenty users search at a node while hostile pods do their worst, and at one without such pods.
 
-Both nodes are real services with the same honest pods. Their windows alternate; whichever is not
-searched is stopped (SIGSTOP), so that it takes no time from the other. Half of the users search for
-words that are in hostile documents, too; the other half for words that are not. Every user looks
-for a document of one pod, which must be on the page.
+Both nodes are real services with the same honest pods: each user has a folder, and a pod on an
+honest server. Their windows alternate; whichever is not searched is stopped (SIGSTOP), so that it
+takes no time from the other. Half of the users search for words that are in hostile documents, and
+in all honest ones, too: with or without the attack most of their page is fetched from servers. The
+other half search for words that are in folders alone. Every user looks for two documents, which
+must be on the page: the one in the user's folder, and the one on the honest server.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import statistics
+import subprocess
 import sys
 import threading
 import time
@@ -24,12 +27,12 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from cloister.core.errors import CloisterError, StoreError
-from cloister.core.ids import AgentId, DocId, PodId, ServerId
+from cloister.core.ids import AgentId, PodId, ServerId
 from cloister.core.rights import Rights
 from cloister.federate.engines.agreement import FederationAgreement
 from cloister.lab.bench import Advance, Figures
 from cloister.lab.bench.child_process import child_process, cpu_s_of
-from cloister.lab.bench.hostile_pod_server import COMMON, KINDS
+from cloister.lab.bench.hostile_pod_server import COMMON, HONEST, KINDS, word_of
 from cloister.pods.folder_pod import FolderPod
 from cloister.pods.pod_syncing import PodSyncing
 from cloister.pods.registry import PodRegistry, RegisteredPod
@@ -44,6 +47,7 @@ __all__ = ["Size", "run", "run_quick", "run_size"]
 NODE: Final = "clinic-a"
 APART: Final = "ankle"  # is in honest documents alone
 SYNC_S: Final = 15.0
+SERVER: Final = (sys.executable, "-m", f"{__package__}.hostile_pod_server")
 SETTINGS: Final = {"node": "[search]\nn_candidates = 10\npage_length = 10\n"}
 THINK_S: Final = 1.0  # between two searches of a user, on the average
 
@@ -90,25 +94,25 @@ def run_quick(advance: Advance) -> Figures:
 
 def run_size(size: Size, advance: Advance) -> Figures:
     """Measure at a size."""
-    command = [sys.executable, "-m", f"{__package__}.hostile_pod_server", str(size.n_tiny)]
-    with (
-        TemporaryDirectory(prefix="cloister-") as name,
-        child_process(command) as server,
-        ExitStack() as stack,
-    ):
-        if server.stdin is None or server.stdout is None:
-            raise StoreError("the hostile server did not start", where="bench hostile-pods")
-        port = int(server.stdout.readline())
+    with TemporaryDirectory(prefix="cloister-") as name, ExitStack() as stack:
+        server, honest = (
+            stack.enter_context(child_process([*SERVER, str(n)]))
+            for n in (size.n_tiny, size.n_users)
+        )
         places = {kind: _made(Path(name, kind), size) for kind in ("calm", "attacked")}
-        _add_hostile(places["attacked"], port, size)
+        honest_port = _port(honest)
+        for place in places.values():
+            _add_solid(place, honest_port, [f"{HONEST}{n}" for n in range(size.n_users)])
+        _add_solid(places["attacked"], _port(server), size.kinds)
         for place in places.values():
             stack.enter_context(place.processes)
             place.processes.start(NODE)
         windows: dict[str, list[list[_Search]]] = {"calm": [], "attacked": []}
         for place in places.values():  # compiled and connected
             _searched(place, size._replace(window_s=min(2.0, size.window_s)))
-        server.stdin.write(b"go\n")
-        server.stdin.flush()
+        if server.stdin is not None:
+            server.stdin.write(b"go\n")
+            server.stdin.flush()
         places["calm"].processes.halt(NODE)
         _searched(places["attacked"], size)  # until the pods have shown what they are
         for pair in range(size.n_pairs):
@@ -188,7 +192,7 @@ def _made(folder: Path, size: Size) -> _Place:
             agent = _agent(number)
             place = pods / f"pod-{number}"
             store = FolderPod.create(place, PodId(f"pod-{number}"), agent)
-            text = f"{_word(number)} with {COMMON} and {APART}, seen by the doctor on duty"
+            text = f"{word_of(number)} with {COMMON} and {APART}, seen by the doctor on duty"
             store.write("note.txt", text, rights=Rights(owner=agent, public=True))
             registry.add(
                 RegisteredPod(
@@ -203,28 +207,37 @@ def _made(folder: Path, size: Size) -> _Place:
     return _Place(made, Processes(made))
 
 
-def _add_hostile(place: _Place, port: int, size: Size) -> None:
-    """Add hostile pods while they still behave."""
+def _port(server: subprocess.Popen[bytes]) -> int:
+    told = b"" if server.stdout is None else server.stdout.readline()
+    if not told:
+        raise StoreError("a server of pods did not start", where="bench hostile-pods")
+    return int(told)
+
+
+def _add_solid(place: _Place, port: int, kinds: Iterable[str]) -> None:
+    """Add pods of a server while it still behaves."""
     root = f"http://localhost:{port}/"
-    secret = place.folder.folder / "hostile.json"
+    secret = place.folder.folder / f"{port}.json"
     fields = {"issuer": root, "client_id": "i", "client_secret": "s", "web_id": f"{root}card#me"}
     secret.touch(mode=0o600)
     secret.write_text(json.dumps(fields), encoding="utf-8")
     with PodRegistry(place.folder.home(NODE)) as registry:
-        for kind in size.kinds:
-            registry.add(
-                RegisteredPod(
-                    pod_id=f"{root}{kind}/",
-                    owner=f"{root}card#me",
-                    server_id=NODE,
-                    kind="solid",
-                    address=f"{root}{kind}/",
-                    credentials=str(secret),
-                )
+        added = [
+            RegisteredPod(
+                pod_id=f"{root}{kind}/",
+                owner=f"{root}card#me",
+                server_id=NODE,
+                kind="solid",
+                address=f"{root}{kind}/",
+                credentials=str(secret),
             )
-        PodSyncing(registry).sync(registry.pods.values(), timeout_s=120.0)
-        if not registry.shard(ServerId(NODE)).etags(PodId(f"{root}tiny/")):
-            raise StoreError("the hostile pods could not be added", where="bench hostile-pods")
+            for kind in kinds
+        ]
+        for pod in added:
+            registry.add(pod)
+        PodSyncing(registry).sync(added, timeout_s=120.0)
+        if not registry.shard(ServerId(NODE)).etags(PodId(added[-1].pod_id)):
+            raise StoreError("the pods could not be added", where="bench hostile-pods")
 
 
 def _searched(place: _Place, size: Size) -> list[_Search]:
@@ -238,15 +251,16 @@ def _searched(place: _Place, size: Size) -> list[_Search]:
 def _one_user(place: _Place, number: int, ends: float) -> list[_Search]:
     rng = np.random.default_rng([number, os.getpid(), threading.get_ident()])
     is_shared = number % 2 == 0
-    query = f"{_word(number)} {COMMON if is_shared else APART}"
-    wanted = DocId(f"pod-{number}/note.txt")
+    query = f"{word_of(number)} {COMMON if is_shared else APART}"
+    wanted = f"pod-{number}/note.txt", f"/{HONEST}{number}/0.txt"
     done: list[_Search] = []
     with place.client(number) as client:
         time.sleep(rng.uniform(0, min(THINK_S, 1.0)))
         while time.monotonic() < ends or not done:
             began = time.perf_counter()
             try:
-                is_found = any(one.doc_id == wanted for one in client.search(query).results)
+                shown = [one.doc_id for one in client.search(query).results]
+                is_found = all(any(one.endswith(name) for one in shown) for name in wanted)
             except CloisterError:
                 is_found = False
             done.append(_Search(time.perf_counter() - began, is_shared, is_found))
@@ -256,7 +270,3 @@ def _one_user(place: _Place, number: int, ends: float) -> list[_Search]:
 
 def _agent(number: int) -> AgentId:
     return AgentId(f"{NODE}:user-{number}")
-
-
-def _word(number: int) -> str:
-    return f"zebra{number}"

@@ -39,7 +39,7 @@ from cloister.pods.extraction.child import (
     cpu_limit_s,
 )
 
-__all__ = ["Extracted", "ExtractionPool", "RawDocument", "extraction_pool"]
+__all__ = ["SEARCH_DEADLINE_S", "Extracted", "ExtractionPool", "RawDocument", "extraction_pool"]
 
 SEARCH_DEADLINE_S: Final = 5.0  # for one document that is to be shown
 SYNC_DEADLINE_S: Final = 60.0  # for one document; children have the lowest priority

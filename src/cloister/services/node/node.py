@@ -29,6 +29,7 @@ from cloister.pods.overlay.https_overlay import HttpsOverlay
 from cloister.pods.overlay.in_process import InProcessOverlay
 from cloister.pods.overlay.proofs import ProofVerifier
 from cloister.pods.overlay.tokens import TokenVerifier, refused
+from cloister.pods.pod_gate import READ_SHARE
 from cloister.pods.pod_syncing import PodSyncing, SyncOutcome
 from cloister.pods.registry import PodRegistry, RegisteredPod
 from cloister.pods.sync import SyncCounts
@@ -308,7 +309,12 @@ def opened_node(file: NodeFile) -> Iterator[Node]:
     with ExitStack() as stack:
         database = stack.enter_context(Database.open(file.state))
         registry = stack.enter_context(
-            PodRegistry(file.home, sync_s=file.sync_s or None, confirm_s=file.search.confirm_s)
+            PodRegistry(
+                file.home,
+                sync_s=file.sync_s or None,
+                confirm_s=file.search.confirm_s,
+                read_share=READ_SHARE,
+            )
         )
         node = Node(file, roster, database, registry, _links(file, roster))
         stack.callback(node.close)
