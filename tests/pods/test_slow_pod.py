@@ -93,7 +93,9 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         )
         registry.add(folder)
         registry.add(solid)
-        registry._stores[root] = SolidPod(SolidClient(), root, owner=AgentId("m"))
+        registry._stores[root] = SolidPod(
+            SolidClient(gate=registry.gate(solid)), root, owner=AgentId("m")
+        )
         for pod in registry.pods.values():
             counts = sync(registry.datastore(pod), registry.shard(SERVER))
             assert counts.added == 1

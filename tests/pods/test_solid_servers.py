@@ -108,9 +108,9 @@ def test_a_kept_text_is_shown_without_fetching_the_document_and_confirmed_each_t
     )
     n_fetched = []
 
-    def content(doc_id: DocId) -> RawDocument:
+    def content(doc_id: DocId, **limits: int) -> RawDocument:
         n_fetched.append(doc_id)
-        return SolidPod.content(bob.pod, doc_id)
+        return SolidPod.content(bob.pod, doc_id, **limits)
 
     monkeypatch.setattr(bob.pod, "content", content)
     with PodRegistry(tmp_path / "home") as registry:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
 __all__ = ["HomeOption", "open_home"]
+
+CONFIRM_S: Final = 5.0  # a command has yet to sign in, and nobody else waits
 
 HomeOption = Annotated[
     Path | None,
@@ -38,7 +40,7 @@ def open_home(home: Path | None, *, needs: Literal["pods", "home"] = "pods") -> 
         home = user_data_path("cloister", appauthor=False)
     if home.exists() and not home.is_dir():
         raise NotFound("this is a file, not a folder", where=str(home), remedy="name a folder")
-    registry = PodRegistry(home)
+    registry = PodRegistry(home, confirm_s=CONFIRM_S)
     registry.finish_what_died()
     if needs == "pods" and not (registry.pods or registry.server_pods):
         raise NotFound(

@@ -25,7 +25,7 @@ from cloister.pods.datastore import (
     refused,
     rights_tag,
 )
-from cloister.pods.document_text import MEDIA_TYPES, media_type_of
+from cloister.pods.document_text import MAX_DOCUMENT_BYTES, MEDIA_TYPES, media_type_of
 from cloister.pods.extraction.pool import RawDocument
 from cloister.pods.index_resource import terms_id
 from cloister.pods.pod_files import checked_name
@@ -146,10 +146,10 @@ class SolidPod(RuledPod):
             return None
         return self._resource(doc_id, "", self._access.now())
 
-    def content(self, doc_id: DocId) -> RawDocument:
+    def content(self, doc_id: DocId, *, max_bytes: int = MAX_DOCUMENT_BYTES) -> RawDocument:
         """Return a document as the server gives it, for the index."""
         self._require_document(doc_id)
-        response = self._client.get(doc_id)
+        response = self._client.get(doc_id, max_bytes=max_bytes)
         return RawDocument(response.content, response.media_type)
 
     def read(self, doc_id: DocId, reader: Reader) -> str:
@@ -164,9 +164,7 @@ class SolidPod(RuledPod):
 
     def text(self, doc_id: DocId) -> str:
         """Return the words of a document that is not too long to be read while somebody waits."""
-        self._require_document(doc_id)
-        response = self._client.get(doc_id, max_bytes=MAX_SHOWN_BYTES)
-        return self._extracted(RawDocument(response.content, response.media_type))
+        return self._extracted(self.content(doc_id, max_bytes=MAX_SHOWN_BYTES))
 
     def confirm(self, doc_id: DocId, reader: Reader) -> str:
         """Return the ETag of a document if this reader may read it now, else raise."""
