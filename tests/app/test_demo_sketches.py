@@ -44,5 +44,9 @@ def test_the_printed_noise_is_broken_and_ours_is_not(
 
 def test_people_are_told_the_same(outcome: tuple[StepOutcome, list[str]]) -> None:
     said, epsilon = " ".join(outcome[0].lines), outcome[0].figures["epsilon"]
-    for words in (f"epsilon {epsilon:.3f} for one token", "noise of a simulation", "nobody learns of it"):
+    for words in (
+        f"epsilon {epsilon:.3f} for one token",
+        "noise of a simulation",
+        "nobody learns of it",
+    ):
         assert words in said

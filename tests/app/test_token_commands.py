@@ -139,7 +139,7 @@ def test_a_token_for_somebody_elses_user_is_refused(arguments: list[str], home: 
 )
 def test_what_is_neither_a_token_nor_a_key_is_told(content: str) -> None:
     outcome = call("show", "-", "--json", stdin=content)
-    assert (outcome.code, set(outcome.json)) == (2, {"error", "remedy"})
+    assert (outcome.code, set(outcome.json)) == (1, {"error", "remedy"})
 
 
 def test_a_key_file_is_not_overwritten_and_not_shared(home: Home) -> None:
