@@ -255,8 +255,8 @@ def test_every_round_of_a_run_is_on_the_ledger(run: Run, tmp_path: Path) -> None
         entries = kept.entries()
         cost = kept.cost("simulated-client", delta=1e-4, simulated=True).epsilon
     assert len(entries) == 5
-    assert cost == pytest.approx(done["epsilon"])
-    assert cost <= 2
+    assert cost == pytest.approx(done["epsilon_report"])
+    assert cost < 1.99 < done["epsilon"] <= 2  # by the filter, for which noise was planned
 
 
 def test_a_run_stops_at_the_limit_of_its_party(run: Run, tmp_path: Path) -> None:

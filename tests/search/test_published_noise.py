@@ -217,7 +217,7 @@ def test_all_parts_of_a_release_are_on_the_ledger_or_none(tmp_path: Path) -> Non
     noisy = noisy_statistics([clinic(50)], chosen)
     named = {"party_id": "clinic", "recipient": "everybody", "purpose": "global statistics"}
     with Ledger.open(tmp_path / "ledger.db") as ledger:
-        ledger.set_limit("clinic", Limit(epsilon=1.5, delta=1e-6), purpose="pilot")
+        ledger.set_limit("clinic", Limit(epsilon=1.5, delta=1e-6, failures=5e-7), purpose="pilot")
         assert len(noisy.record(ledger, **named)) == 2
         cost = ledger.cost("clinic", delta=1e-6, level=Level.USER).epsilon
         assert 0.95 < cost <= 1.0

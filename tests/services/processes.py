@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cloister.federate.engines.agreement import FederationAgreement
+from cloister.privacy.ledger.limits import Limit
 from cloister.rank.ranker import RankerSettings
 from cloister.search.page_features import PAGE_FEATURES
 from cloister.services.federation_folder import FederationFolder, FederationPlan
@@ -54,7 +55,11 @@ def made_clinics(
 ) -> tuple[FederationFolder, SampleClinics]:
     """Make a federation of three clinics with a world in it."""
     plan = FederationPlan(
-        nodes=NODES, agreement=agreement or clicked_agreement(), host=own_host(), consent="test"
+        nodes=NODES,
+        agreement=agreement or clicked_agreement(),
+        host=own_host(),
+        budgets=(Limit(epsilon=500.0, delta=1e-5),),  # votes that decide among a few users
+        consent="test",
     )
     made = FederationFolder.make(folder, plan, settings=settings)
     clinics = SampleClinics(list(NODES), pods=pods)

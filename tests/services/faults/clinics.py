@@ -59,7 +59,7 @@ class Clinics(NamedTuple):
         with Database.open(self.folder.folder / service / "state.db") as database:
             ledger = Ledger(database)
             check_ledger(ledger)
-            return [entry for entry in ledger.entries() if entry.kind == "release"]
+            return ledger.entries()
 
 
 def made(folder: Path, *, settings: Mapping[str, str] | None = None) -> Clinics:

@@ -8,6 +8,7 @@ from typing import Final
 
 from cloister.federate.engines.agreement import FederationAgreement
 from cloister.lab.bench.soak_audit import watch
+from cloister.privacy.ledger.limits import Limit
 from cloister.rank.ranker import RankerSettings
 from cloister.search.page_features import PAGE_FEATURES
 from cloister.services.federation_folder import FederationFolder, FederationPlan
@@ -59,7 +60,11 @@ def made_federation(folder: Path, *, n_pods: int) -> tuple[FederationFolder, Sam
     )
     host = ".".join(["127", *(str(secrets.randbelow(200) + 20) for _ in range(3))])
     plan = FederationPlan(
-        nodes=NODES, agreement=agreement, host=host, consent="nobody: the data are made up"
+        nodes=NODES,
+        agreement=agreement,
+        host=host,
+        budgets=(Limit(epsilon=1e5, delta=1e-5),),  # an hour's trials: the data are made up
+        consent="nobody: the data are made up",
     )
     made = FederationFolder.make(folder, plan, settings=_SETTINGS)
     clinics = SampleClinics(list(NODES), pods=n_pods)
