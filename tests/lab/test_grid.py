@@ -99,7 +99,7 @@ def test_variants_have_names_and_keep_their_own_values() -> None:
         ({"seeds": [-1]}, r"seeds"),
         ({"seeds": True}, r"seeds"),
         ({"panel": "seed"}, r"panel"),
-        ({"fold": [1]}, r"Experiment.fold: unknown setting"),
+        ({"fold": [1]}, r"fold: unknown setting"),
     ],
 )
 def test_a_wrong_experiment_is_refused_with_its_place(fields: dict[str, Any], said: str) -> None:
