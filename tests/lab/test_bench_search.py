@@ -19,7 +19,7 @@ def test_the_index_and_the_oracle_agree_on_what_each_reader_may_read():
 
 
 def test_an_index_that_shows_too_much_is_found_out(monkeypatch):
-    def everything(self, reader):
+    def everything(self, reader, hidden=frozenset()):
         return tuple(segment.live for segment in self.segments)
 
     monkeypatch.setattr(Snapshot, "masks", everything)
@@ -29,8 +29,8 @@ def test_an_index_that_shows_too_much_is_found_out(monkeypatch):
 def test_an_index_that_shows_too_little_is_found_out(monkeypatch):
     masks = Snapshot.masks
 
-    def without_the_first(self, reader):
-        return tuple(mask & (np.arange(len(mask)) > 0) for mask in masks(self, reader))
+    def without_the_first(self, reader, hidden=frozenset()):
+        return tuple(mask & (np.arange(len(mask)) > 0) for mask in masks(self, reader, hidden))
 
     monkeypatch.setattr(Snapshot, "masks", without_the_first)
     assert check_rights(60, quiet, seed=2) > 0

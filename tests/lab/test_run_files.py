@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 
 import cloister
-from cloister.core.errors import DataError, StoreError
+from cloister.core.errors import DataError, NotFound, StoreError
 from cloister.federate.learner import ClientRankers, Learner
 from cloister.lab.simulation.run import SimulationResult, simulate
 from cloister.lab.simulation.run_files import (
@@ -115,7 +115,7 @@ def test_nothing_stays_on_its_way_in(folder: Path) -> None:
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match=str(tmp_path / "file")):
+    with pytest.raises(NotFound, match=str(tmp_path / "file")):
         prepare_folder(tmp_path / "file")
 
 
