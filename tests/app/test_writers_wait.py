@@ -190,12 +190,16 @@ def test_limits_of_a_ledger_set_at_the_same_time_all_hold(call: Run, tmp_path: P
 def test_a_federation_whose_making_was_killed_is_made_anew(call: Run, tmp_path: Path) -> None:
     folder = tmp_path / "clinics"
     place = "cloister.services.federation_folder:FederationRoster.to_json"
-    making = started("federation", "init", str(folder), paused_at=place)
+    making = started(
+        "federation", "init", "--consent-unprotected", "ann", str(folder), paused_at=place
+    )
     wait_until_stopped(making)
     making.kill()
     making.communicate(timeout=60)
     assert any(folder.iterdir())
-    assert call("federation", "init", str(folder)).code == 0
+    assert call("federation", "init", "--consent-unprotected", "ann", str(folder)).code == 0
     assert [path.name for path in tmp_path.iterdir()] == ["clinics"]
-    assert call("federation", "init", str(folder)).code == 2  # now it is whole: not touched
+    assert (
+        call("federation", "init", "--consent-unprotected", "ann", str(folder)).code == 2
+    )  # now it is whole: not touched
     assert (folder / "roster.json").exists()

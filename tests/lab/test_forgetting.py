@@ -525,7 +525,7 @@ def test_a_place_that_cannot_be_written_to_is_found_before_the_work(
     (folder / "certificates").write_text("no folder")
     version = federation.state().version
     told: list[Due] = []
-    with pytest.raises(StoreError, match="nothing was changed"):
+    with pytest.raises(NotFound, match="a file, not a folder"):
         forget(federation, ["client-4"], record=told.extend)
     assert not told
     assert federation.state().version == version

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 
 import cloister
-from cloister.core.errors import DataError, NotFound, StoreError
+from cloister.core.errors import DataError, NotFound
 from cloister.federate.learner import ClientRankers, Learner
 from cloister.lab.simulation.run import SimulationResult, simulate
 from cloister.lab.simulation.run_files import (

@@ -105,4 +105,4 @@ def test_an_operator_excludes_and_readmits_sites_by_the_coordinators_file(tmp_pa
     for wrong in ("exclude", "readmit"):
         refused = asked(wrong, file, "nobody")
         assert (refused.exit_code, "nobody" in refused.output) == (2, True)
-    assert asked("pause", file).exit_code == 1
+    assert asked("pause", file).exit_code == 2

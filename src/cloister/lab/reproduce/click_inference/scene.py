@@ -171,7 +171,6 @@ def noise_sigma(settings: ClickInferenceSettings) -> float:
         settings.delta,
         n_rounds=settings.rounds,
         sampling_rate=settings.clients / settings.population,
-        method="tightest",
     )
     return multiplier * settings.clip_norm
 
