@@ -1,4 +1,4 @@
-"""A Solid server with hostile pods, as a program: ``python -m ... N_TINY``; it prints its port.
+"""A Solid server with hostile pods, run as a program that prints its port.
 
 It behaves until it reads a line, so that its pods can be added. From then on:
 
