@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from cloister.core.errors import BudgetExceeded, CloisterError, Damaged, StoreError
+from cloister.core.errors import BudgetExceeded, CloisterError, Damaged, NotFound
 from cloister.privacy.ledger.check import check_ledger
 from cloister.privacy.ledger.entry import BEGINNING, Entry, entry_hash
 from cloister.privacy.ledger.export import export_ledger
@@ -168,5 +168,5 @@ def test_a_csv_export_has_a_row_for_each_entry(ledger: Ledger, tmp_path: Path) -
 
 
 def test_an_export_that_cannot_be_written_says_so(ledger: Ledger, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="cannot be written"):
+    with pytest.raises(NotFound, match="no such file or folder"):
         export_ledger(ledger, tmp_path / "nowhere" / "out.json")

@@ -338,9 +338,9 @@ def test_what_is_not_there_is_not_found(suffix: str, tmp_path: Path) -> None:
 def test_a_folder_is_neither_read_nor_replaced(suffix: str, tmp_path: Path) -> None:
     folder = tmp_path / f"a{suffix}"
     folder.mkdir()
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(NotFound, match="this is a folder, not a file; name a file"):
         load_ranker(folder)
-    with pytest.raises(StoreError, match="cannot be written"):
+    with pytest.raises(NotFound, match="this is a folder, not a file; name a file"):
         save_ranker(LINEAR, folder)
     assert list(tmp_path.iterdir()) == [folder]
 

@@ -46,7 +46,7 @@ def plan(
     --------
     >>> chosen = plan(600, epsilon=2.0, delta=1e-6, mean_length=1000)
     >>> chosen.settings.cell_size, chosen.size_bytes <= LEAST_MEMORY_BYTES
-    (150, True)
+    (60, True)
     """
     memory = max(dense_bytes(n_documents) // 8, LEAST_MEMORY_BYTES)
     facts = PlanFacts(

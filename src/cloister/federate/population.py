@@ -173,7 +173,7 @@ def _check_finite(features: NDArray[Any]) -> None:
         raise DataError(
             f"the value is not finite in single precision ({features[row, column]})",
             where=f"row {row}, feature {column + 1}",
-            remedy="mend the data; LetorSettings(null=...) says what NULL means",
+            remedy="correct the data; LetorSettings(null=...) says what NULL means",
         )
 
 

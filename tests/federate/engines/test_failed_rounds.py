@@ -51,7 +51,7 @@ def test_a_site_that_has_used_up_its_releases_costs_the_others_nothing(
 
 
 def test_a_limit_that_is_used_up_is_known_before_others_release(make_scene: MakeScene) -> None:
-    scene = make_scene(secure(min_sites=3))
+    scene = make_scene(private().model_copy(update={"min_sites": 3}))
     scene.sites[C].ledger.set_limit(C, Limit(epsilon=1.0, delta=1e-6), purpose="none such")
     for _ in range(3):
         with pytest.raises(RoundFailed, match="advertised keys") as caught:

@@ -376,7 +376,7 @@ def test_a_robust_rule_bears_a_site_that_poisons(make_scene: MakeScene) -> None:
 
 
 def test_a_site_over_its_limit_stays_away_and_others_go_on(make_scene: MakeScene) -> None:
-    scene = make_scene(secure())
+    scene = make_scene(private())
     scene.sites[B].ledger.set_limit(B, Limit(epsilon=1.0, delta=1e-6), purpose="none such")
     done = scene.coordinator().step()
     assert (done.sites, done.faults) == ((A, C), {B: "BudgetExceeded"})

@@ -40,7 +40,7 @@ def codec_of(kind: Any) -> Codec:
     >>> codec.decode([1, True])
     Traceback (most recent call last):
     ...
-    cloister.core.errors.DataError: record: not an integer; mend the data or leave it out
+    cloister.core.errors.DataError: record: not an integer; correct the data or leave it out
     """
     if kind in _PLAIN:
         return _PLAIN[kind]

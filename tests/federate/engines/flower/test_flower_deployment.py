@@ -137,7 +137,7 @@ def test_each_party_makes_its_own_folder_and_only_public_things_travel(tmp_path:
     assert len(secret) == 5
     for path in (*folder.glob("*.key"), *site.glob("*.key"), *tmp_path.glob("*/*.secret")):
         assert path.stat().st_mode & 0o077 == 0
-    assert "no such key file" in flower("provision", site, "--renew", code=1)["error"]
+    assert "no such key file" in flower("provision", site, "--renew", code=2)["error"]
     status = flower("status", site)["parties"][0]
     assert status["programs"] == {"site": None, "supernode": None}
     for wrong in (
@@ -149,7 +149,7 @@ def test_each_party_makes_its_own_folder_and_only_public_things_travel(tmp_path:
     assert (
         "there is a Flower folder already" in flower("provision", folder, *again, code=1)["error"]
     )
-    nowhere = flower("start", tmp_path / "nowhere", code=1)
+    nowhere = flower("start", tmp_path / "nowhere", code=2)
     assert "no Flower folder" in nowhere["error"]
 
 
