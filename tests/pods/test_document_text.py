@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import json
+import time
+from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloister.core.errors import DataError
@@ -79,3 +81,75 @@ def test_what_cannot_be_read_is_refused(content: bytes, kind: str) -> None:
 
 def test_a_byte_order_mark_is_no_word() -> None:
     assert text_of(b"\xef\xbb\xbfcough", "text/plain") == "cough"
+
+
+PATTERNS = [
+    b"<!--",
+    b"<a ",
+    b"<!",
+    b"</",
+    b"<?",
+    b"<![CDATA[",
+    b"&",
+    b"&#9",
+    b"&#x",
+    b"&notit;",
+    b"<div>",
+    b"<a><div>",
+    b"<p><b>",
+    b'<a x="',
+    b"<a x='>",
+    b"<a = ",
+    b"<script></scrip",
+    b"<script></script>",
+    b"<title>x</title>",
+    b"<template>",
+    b"<!-->",
+    b"=\t'",
+    b"\xc3\xa9<b>",
+]
+
+
+def cpu_s(content: bytes, kind: str) -> float:
+    """Return the least CPU time of three tries."""
+    found = []
+    for _ in range(3):
+        begin = time.process_time()
+        with suppress(DataError):
+            text_of(content, kind)
+        found.append(time.process_time() - begin)
+    return min(found)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_page_is_read_in_linear_time(pattern: bytes) -> None:
+    # 30 KB of "<a " took 4.7 s, and four times as much took sixteen times as long
+    once, twice = (cpu_s(pattern * (n // len(pattern)), "text/html") for n in (100_000, 200_000))
+    assert twice < 3.2 * once + 0.02
+    assert twice < 2
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(["<", ">", "</", "<!--", "-->", "<a ", "=", '"', "'", "&", "&#", "x"])
+        | st.sampled_from(["noscript", "script", "style", "template"]),
+        min_size=1,
+        max_size=12,
+    ),
+    st.sampled_from(["text/html", "application/json", "text/plain"]),
+)
+def test_no_pattern_that_is_repeated_takes_more_than_linear_time(
+    parts: list[str], kind: str
+) -> None:
+    pattern = "".join(parts).encode()
+    once, twice = (cpu_s(pattern * (n // len(pattern)), kind) for n in (100_000, 200_000))
+    assert twice < 4 * once + 0.02
+
+
+def test_attributes_and_references_without_end_take_linear_time() -> None:
+    many = b"<a " + b" ".join(b"a%d=1" % n for n in range(200_000)) + b">cough"
+    assert text_of(many, "text/html").split() == ["cough"]
+    assert cpu_s(many, "text/html") < 1
+    digits = b"&#" + b"0" * 1_000_000 + b"65; &#65; cough"
+    assert text_of(digits, "text/html").split() == ["\N{REPLACEMENT CHARACTER}", "A", "cough"]

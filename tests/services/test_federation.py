@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -11,7 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from typer.testing import CliRunner
 
+from cloister.app.federation_commands import app
 from cloister.core.errors import Conflict, NotFound
 from cloister.federate.engines.round_messages import read_model
 from cloister.federate.online.page_table import page_of
@@ -57,7 +60,7 @@ class Scene(NamedTuple):
 
     def run_round(self) -> dict[str, Any]:
         done = self.asked("coordinator", "/v1/rounds", post=True)
-        self.counted.update((node, done["round_number"]) for node in done["nodes"])
+        self.counted.update((node, done["round_number"] - 1) for node in done["nodes"])
         return done
 
 
@@ -181,7 +184,22 @@ def test_a_federation_searches_learns_loses_a_node_in_mid_round_and_counts_every
     assert figure(scene, "coordinator", "rounds") == 3
     assert figure(scene, "coordinator", "silent_nodes") == 0
     assert figure(scene, "broker", "tables") == 3
-    assert figure(scene, "clinic-c", "last_round") == 2
+    assert figure(scene, "clinic-c", "last_round") == 3
+
+
+def test_status_says_which_node_the_coordinator_does_not_know(scene: Scene) -> None:
+    path = scene.folder.folder / "roster.json"
+    old = path.read_text()
+    roster = json.loads(old)
+    roster["members"].append(roster["members"][-1] | {"name": "clinic-d"})
+    try:
+        path.write_text(json.dumps(roster))
+        run = CliRunner().invoke(app, ["status", str(scene.folder.folder)])
+    finally:
+        path.write_text(old)
+    assert run.exit_code == 0
+    assert "clinic-d is in no round: start the coordinator again" in run.stdout
+    assert "clinic-c is in no round" not in run.stdout
 
 
 def figure(scene: Scene, service: str, name: str) -> float:
@@ -212,7 +230,7 @@ def check_history(scene: Scene) -> None:
             officer.get_bytes("/v1/rounds/0/ranker")
     times = {one["number"]: one["recorded_at"] for one in entries}
     assert told["n_rounds"] == 3
-    assert [one["round_number"] for one in told["rounds"]] == [0, 1, 2]
+    assert [one["round_number"] for one in told["rounds"]] == [1, 2, 3]
     assert [one["left_out"] for one in told["rounds"]] == [[], ["clinic-b"], []]
     assert [one["nodes"] for one in told["rounds"]][1] == ["clinic-a", "clinic-c"]
     assert all(one["recorded_at"] == times[one["entry"]] for one in told["rounds"])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cloister.core.errors import CloisterError, Conflict, SettingsError, StoreError
-from cloister.services.federation_folder import COORDINATOR, FederationFolder
+from cloister.services.federation_folder import BROKER, COORDINATOR, FederationFolder
 from cloister.services.sole_process import process_of
 from cloister.services.user_client import UserClient
 
@@ -93,6 +93,10 @@ def status_of(folder: Path) -> dict[str, Any]:
             found[service] = asked(folder, "GET", "/v1/status", service=service)
         except CloisterError as error:
             found[service] = {"error": error.message, "remedy": error.remedy}
+    members = found[COORDINATOR].get("members")
+    for service, told in found.items():
+        if members is not None and service not in (COORDINATOR, BROKER, *members):
+            told["unknown_to_coordinator"] = True
     return {"services": found}
 
 

@@ -38,6 +38,8 @@ def show_status(result: Result) -> None:
     """Show a line or two for each service."""
     for name, told in result["services"].items():
         typer.echo(f"{name}: {_status_line(told)}")
+        if "unknown_to_coordinator" in told:
+            typer.echo(f"{name} is in no round: start the coordinator again to read the new roster")
 
 
 def _status_line(told: Result) -> str:

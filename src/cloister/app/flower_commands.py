@@ -154,7 +154,7 @@ def train(
         done = run_rounds(FlowerFolder(folder), n_sites=sites, meet_s=wait, advance=advance)
     rounds = [
         {
-            "round": one.round_number,
+            "round": one.round_number + 1,
             "sites": one.sites,
             "silent": one.silent,
             "faults": one.faults,

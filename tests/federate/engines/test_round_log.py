@@ -57,7 +57,7 @@ def test_rounds_come_in_order_with_their_sites_and_the_time_of_their_entry(
     entries = {one.number: one for one in log.ledger.entries()}
     for one in rounds:
         entry = entries[one.entry]
-        assert entry.purpose == f"round {one.round_number}"
+        assert entry.purpose == f"round {one.round_number + 1}"
         assert one.recorded_at == entry.recorded_at
         age = datetime.now(UTC) - datetime.fromisoformat(one.recorded_at)
         assert timedelta(0) <= age < timedelta(minutes=1)

@@ -45,7 +45,9 @@ def test_a_coordinator_that_is_killed_begins_its_round_again_and_counts_nobody_t
         np.testing.assert_array_equal(now.model, then.model)
     died_in = len(dead) - 1  # the round under way, or the next one if it was committed
     for node in NODES:
-        n_attempts = sum(f", round {died_in}, " in purpose for purpose in training.purposes(node))
+        n_attempts = sum(
+            f", round {died_in + 1}, " in purpose for purpose in training.purposes(node)
+        )
         is_again = RELEASED <= POINTS.index(point) < POINTS.index("committed")
         assert n_attempts == (2 if is_again else 1)  # each attempt is a release of its own
 
@@ -61,5 +63,5 @@ def test_a_coordinator_that_is_started_again_in_mid_session_begins_a_new_one(
         training.wait_round(number + 1)  # the round begins again, while a call of the old session
     training.wait_all_nodes()  # still waits at a node: it comes too late
     training.check(number)
-    released = [one for one in training.purposes("clinic-a") if f", round {number}, " in one]
-    assert released == [f"pilot, round {number}, attempt 1"]
+    released = [one for one in training.purposes("clinic-a") if f", round {number + 1}, " in one]
+    assert released == [f"pilot, round {number + 1}, attempt 2"]

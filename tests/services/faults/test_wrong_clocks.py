@@ -54,7 +54,7 @@ def wait_counted(clinics: Clinics, *nodes: str) -> None:
 
     def counted() -> bool:
         last = clinics.asked("coordinator", "/v1/status")["last_round"]
-        return bool(last and last["round_number"] > since and set(nodes) <= set(last["nodes"]))
+        return bool(last and last["round_number"] > since + 1 and set(nodes) <= set(last["nodes"]))
 
     wait_until(counted, 40)
 

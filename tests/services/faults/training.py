@@ -86,7 +86,9 @@ class Training:
                 last = self.status()["last_round"]
             except CloisterError:
                 return False
-            return bool(last and last["round_number"] > since and len(last["nodes"]) == len(NODES))
+            return bool(
+                last and last["round_number"] > since + 1 and len(last["nodes"]) == len(NODES)
+            )
 
         wait_until(all_in_one, timeout_s, what="not all nodes are back")
 
@@ -155,7 +157,7 @@ class Training:
         Rounds go on meanwhile: ledgers may be further than the rounds that are given.
         """
         purposes = self.purposes(COORDINATOR)
-        assert purposes == [f"round {i}" for i in range(len(purposes))]
+        assert purposes == [f"round {i + 1}" for i in range(len(purposes))]
         assert len(purposes) >= len(rounds) - 1
         for node in NODES:
             purposes = self.purposes(node)
@@ -180,8 +182,8 @@ class Training:
 
 
 def released_round(purpose: str) -> int:
-    """Return the round of a node's release, out of its purpose on the ledger."""
-    return int(purpose.split(", ")[1].removeprefix("round "))
+    """Return the round of a node's release from 0, out of its purpose on the ledger (from 1)."""
+    return int(purpose.split(", ")[1].removeprefix("round ")) - 1
 
 
 def made_training(

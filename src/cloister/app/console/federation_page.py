@@ -207,7 +207,7 @@ def _rounds_left(scene: Scene, n_rounds: int) -> int | None:
 
 
 def _charts(scene: Scene, rounds: list[dict[str, Any]], curve: list[Any]) -> list[Chart]:
-    numbers = [one["round_number"] + 1 for one in rounds]
+    numbers = [one["round_number"] for one in rounds]
     n_in = [0 if one["spoilt"] else len(one["nodes"]) for one in rounds]
     taking_part = Chart(
         "taking-part",

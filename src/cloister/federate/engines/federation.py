@@ -293,7 +293,7 @@ class SiteFederation:
             raise RoundFailed(
                 f"without {', '.join(suspicion.named)} {len(members)} sites are left; "
                 f"{agreed.min_sites} are needed",
-                where=f"round {last.n_rounds}",
+                where=f"round {last.n_rounds + 1}",
                 remedy="readmit a site, or agree on a new training",
             )
         self._require_enough(len(members), last)
@@ -372,7 +372,7 @@ class SiteFederation:
         self._faulted.clear()
         return RoundSpoilt(
             f"the sum is spoilt and discarded: {why}",
-            where=f"round {last.n_rounds}",
+            where=f"round {last.n_rounds + 1}",
             remedy=suspicion.told(),
             silent=done.silent,
             faults=done.faults,
@@ -399,7 +399,7 @@ class SiteFederation:
         if n_sites < self._agreement.min_sites:
             raise RoundFailed(
                 f"{n_sites} sites answered; {self._agreement.min_sites} are needed",
-                where=f"round {last.n_rounds}",
+                where=f"round {last.n_rounds + 1}",
                 remedy="step again when more sites answer",
                 silent=silent,
                 faults=faults,

@@ -280,7 +280,7 @@ class RoundLog:
                 model_bytes(model),
                 party_id=self._training,
                 recipient=READERS,
-                purpose=f"round {before.n_rounds}",
+                purpose=f"round {before.n_rounds + 1}",
             )
             self._check_last(connection, before)
             if before.entry:  # the sites that answered have the ranker that they began from

@@ -65,6 +65,11 @@ class RoundAnnouncement(NamedTuple):
     session_id: str
     model: Floats
 
+    @property
+    def called(self) -> str:
+        """How people call it: they count from 1."""
+        return f"{self.training}, round {self.round_number + 1}, attempt {self.attempt + 1}"
+
     def to_bytes(self) -> bytes:
         """Return the announcement as bytes."""
         writer = MessageWriter().raw(_ANNOUNCEMENT)

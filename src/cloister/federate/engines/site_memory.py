@@ -224,8 +224,7 @@ class SiteMemory:
         return receipt.number
 
     def _label(self, told: RoundAnnouncement) -> dict[str, str]:
-        purpose = f"{told.training}, round {told.round_number}, attempt {told.attempt}"
-        return {"party_id": self._site, "recipient": COORDINATOR, "purpose": purpose}
+        return {"party_id": self._site, "recipient": COORDINATOR, "purpose": told.called}
 
     def _put_round(
         self, connection: sa.Connection, told: RoundAnnouncement, entry: int, last: dict[str, Any]
@@ -269,6 +268,6 @@ def _check_new(told: RoundAnnouncement, last: dict[str, Any]) -> None:
 def _over(told: RoundAnnouncement) -> Conflict:
     return Conflict(
         "this attempt was begun already, or another has begun since",
-        where=f"{told.training}, round {told.round_number}, attempt {told.attempt}",
+        where=told.called,
         remedy="begin a new attempt; another training has another name",
     )

@@ -135,7 +135,7 @@ def account_of(state: Path, training: str) -> Account:
         gone=gone,
         left=left,
         n_masked=n_masked,
-        rounds_released=Counter(int(match["round"]) for match in mine),
+        rounds_released=Counter(int(match["round"]) - 1 for match in mine),
         n_released=sum(purposes[match.string] for match in mine),
         n_votes=sum(n for one, n in purposes.items() if one.startswith("votes in trial")),
         checked=checked,
@@ -155,7 +155,7 @@ def coordinator_account(state: Path, log: Path) -> CoordinatorAccount:
     rounds = [line for line in lines if line.get("event") == "round"]
     return CoordinatorAccount(
         sites=sites,
-        n_interactions={line["round"]: line["n_interactions"] for line in rounds},
+        n_interactions={line["round"] - 1: line["n_interactions"] for line in rounds},
         round_times=tuple(line["time"] for line in rounds),
         n_failed=sum(line.get("event") == "round_failed" for line in lines),
         n_trials=sum(line.get("event") == "trial_decided" for line in lines),

@@ -118,7 +118,7 @@ def _lost_clicks(
 
 
 def _wrong_ledgers(nodes: Mapping[str, Account], coordinator: CoordinatorAccount) -> Iterator[str]:
-    wanted = tuple(f"round {number}" for number in sorted(coordinator.sites))
+    wanted = tuple(f"round {number + 1}" for number in sorted(coordinator.sites))
     if coordinator.purposes != wanted:
         yield "the coordinator's ledger does not have each round once"
     for node, account in nodes.items():

@@ -91,7 +91,7 @@ class Consent(Settings):
     Examples
     --------
     >>> board = Consent(name="ethics board", recipient="coordinator", purpose="pilot")
-    >>> board.covers("coordinator", "pilot, round 3, attempt 0"), board.covers("broker", "pilot")
+    >>> board.covers("coordinator", "pilot, round 3, attempt 1"), board.covers("broker", "pilot")
     (True, False)
     """
 

@@ -150,6 +150,7 @@ class Coordinator:
             n_failed=self.rounds.n_failed,
             last_error=self.rounds.last_error,
             last_round=None if last is None else round_done(last),
+            members=[member.name for member in self.roster.members],
             silent_nodes=list(self.silent_nodes()),
             suspicion=self._suspicion(),
             serving=self.serving(),
@@ -227,7 +228,7 @@ def opened_coordinator(file: CoordinatorServiceFile) -> Iterator[Coordinator]:
 def round_done(done: SiteRound) -> RoundDone:
     """Return a round as a message."""
     return RoundDone(
-        round_number=done.round_number,
+        round_number=done.round_number + 1,
         nodes=list(done.sites),
         silent=list(done.silent),
         faults={str(site): fault for site, fault in done.faults.items()},
@@ -237,7 +238,7 @@ def round_done(done: SiteRound) -> RoundDone:
 
 def _line(one: PastRound, members: Sequence[str]) -> RoundLine:
     return RoundLine(
-        round_number=one.round_number,
+        round_number=one.round_number + 1,
         recorded_at=one.recorded_at,
         nodes=list(one.sites),
         left_out=[name for name in members if name not in one.sites],

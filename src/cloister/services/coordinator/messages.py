@@ -47,7 +47,7 @@ class ServingAnswer(Message):
 
 
 class RoundDone(Message):
-    """What became of a round."""
+    """What became of a round; the first is number 1."""
 
     round_number: int
     nodes: list[str]
@@ -113,6 +113,7 @@ class CoordinatorStatus(Message):
     n_failed: int
     last_error: str
     last_round: RoundDone | None
+    members: list[str]  # of the roster that the coordinator read when it started
     silent_nodes: list[str]
     suspicion: SuspicionAnswer
     serving: ServingAnswer

@@ -114,7 +114,7 @@ class RoundKeeper:
         self.last, self.last_error, self._n_in_a_row = done, "", 0
         log_event(
             "round",
-            round=done.round_number,
+            round=done.round_number + 1,
             nodes=len(done.sites),
             silent=len(done.silent),
             faults=len(done.faults),

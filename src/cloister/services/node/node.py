@@ -191,8 +191,8 @@ class Node:
 
     @property
     def last_round(self) -> int:
-        """The last round that was begun here; -1 for none."""
-        return self._site.last_round()
+        """The last round that was begun here, from 1 on; 0 for none."""
+        return self._site.last_round() + 1
 
     def status(self) -> NodeStatus:
         """Return how the node stands."""

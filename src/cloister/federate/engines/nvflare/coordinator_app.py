@@ -70,7 +70,7 @@ class CoordinatorApp:
             _log.warning("%s", error)
             self._paused.wait(RETRY_S)
         else:
-            _log.info("round %d: %d sites", done.round_number, len(done.sites))
+            _log.info("round %d: %d sites", done.round_number + 1, len(done.sites))
 
     def _note(self, federation: SiteFederation, n_rounds: int, sites: WatchingEngine) -> None:
         self._status = {
