@@ -197,8 +197,13 @@ def test_a_federation_whose_making_was_killed_is_made_anew(call: Run, tmp_path: 
     making.kill()
     making.communicate(timeout=60)
     assert any(folder.iterdir())
+    assert call("federation", "up", str(folder)).code == 1
+    (folder / "letters.txt").write_text("precious")  # is nobody's to delete
+    assert call("federation", "init", "--consent-unprotected", "ann", str(folder)).code == 2
+    assert (folder / "letters.txt").read_text() == "precious"
+    (folder / "letters.txt").unlink()
     assert call("federation", "init", "--consent-unprotected", "ann", str(folder)).code == 0
-    assert [path.name for path in tmp_path.iterdir()] == ["clinics"]
+    assert not (folder / ".unfinished").exists()
     assert (
         call("federation", "init", "--consent-unprotected", "ann", str(folder)).code == 2
     )  # now it is whole: not touched

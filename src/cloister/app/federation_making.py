@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +17,7 @@ from cloister.privacy.ledger.limits import STANDARD_LIMITS, Limit
 from cloister.privacy.level import Level
 from cloister.rank.ranker import RankerSettings
 from cloister.search.page_features import PAGE_FEATURES
-from cloister.services.federation_folder import FederationFolder, FederationPlan
+from cloister.services.federation_folder import UNFINISHED, FederationFolder, FederationPlan
 from cloister.services.sample_clinics import SampleClinics
 from cloister.store.contention import lock_patiently
 
@@ -43,41 +44,59 @@ trial_s = 600.0
 
 
 @contextmanager
-def _whole(folder: Path) -> Iterator[None]:
-    """Have a folder filled whole or not at all; what a killed process left there is removed.
+def _whole(folder: Path, names: Iterable[str]) -> Iterator[None]:
+    """Have a folder filled whole or not at all; what a killed process began there is removed.
 
-    A file beside the folder says that it is not finished. Its lock ends with the process.
+    A note in the folder says what is being made, while it is being made. It is written only where
+    the folder is empty, and nothing but what it names is ever removed.
     """
     folder = folder.absolute()
     if folder.exists() and not folder.is_dir():
         raise NotFound("this is a file, not a folder", where=str(folder), remedy="name a folder")
-    note = folder.with_name(f".{folder.name}.unfinished")
+    note = folder / UNFINISHED
     with writing(note):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        left = note.exists()
-        file = note.open("a")
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _refuse_others(folder, _begun(note))
+    with writing(note):
+        file = note.open("a+", encoding="utf-8")
     with file:
         lock_patiently(file, what="this folder", where=str(folder))
-        if left and note.exists():
-            _emptied(folder)
-        was_empty = not folder.exists() or not any(folder.iterdir())
-        note.touch()
+        begun = _begun(note)
+        _refuse_others(folder, begun)
+        _remove(folder, begun)
+        file.truncate(0)
+        file.write(json.dumps(sorted(names)))
+        file.flush()
         try:
             yield
         except BaseException:
-            if was_empty:  # else nothing was made
-                _emptied(folder)
+            _remove(folder, names)
             raise
         finally:
             note.unlink(missing_ok=True)
 
 
-def _emptied(folder: Path) -> None:
-    for path in folder.iterdir() if folder.is_dir() else ():
+def _begun(note: Path) -> list[str]:
+    """Return what an earlier process began to make; nothing where it noted nothing whole."""
+    try:
+        return [str(name) for name in json.loads(note.read_text(encoding="utf-8"))]
+    except (OSError, ValueError):
+        return []
+
+
+def _refuse_others(folder: Path, begun: list[str]) -> None:
+    if {path.name for path in folder.iterdir()} - {UNFINISHED, *begun}:
+        raise SettingsError(
+            "the folder is not empty", where=str(folder), remedy="name a new folder"
+        )
+
+
+def _remove(folder: Path, names: Iterable[str]) -> None:
+    for path in (folder / Path(name).name for name in names):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
-            path.unlink()
+            path.unlink(missing_ok=True)
 
 
 INVENTED: Final = "nobody: all data are invented (--world)"
@@ -151,7 +170,7 @@ def make_federation(
         "broker": f'\n[publishing]\nform = "{form}"\n',
     }
     users: dict[str, list[str]] = {}
-    with _whole(folder):
+    with _whole(folder, plan.entries):
         made = FederationFolder.make(folder, plan, settings=settings)
         if world:
             clinics = SampleClinics(nodes, pods=pods)

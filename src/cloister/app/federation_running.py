@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from cloister.app.output import print_json, say
-from cloister.core.errors import CloisterError, Conflict, NotFound
-from cloister.services.federation_folder import FederationFolder
+from cloister.core.errors import CloisterError, Conflict, NotFound, StoreError
+from cloister.services.federation_folder import UNFINISHED, FederationFolder
 from cloister.services.processes import Processes
 from cloister.services.sole_process import process_of, sole_process
 
@@ -55,6 +55,12 @@ def run_federation(folder: Path, *, as_json: bool) -> None:
 
     Members of the roster whose files are not in the folder run elsewhere, and are named.
     """
+    if (folder / UNFINISHED).exists():
+        raise StoreError(
+            "`cloister federation init` did not finish here",
+            where=str(folder),
+            remedy="run it again: it begins anew",
+        )
     made, stop = FederationFolder(folder), threading.Event()
     if not made.here:
         raise NotFound(

@@ -40,6 +40,7 @@ __all__ = ["FederationFolder", "FederationPlan"]
 BROKER: Final = "broker"
 COORDINATOR: Final = "coordinator"
 ROSTER: Final = "roster.json"
+UNFINISHED: Final = ".unfinished"  # is in a folder while it is being made
 SERVICE: Final = "service.toml"
 STATISTICS: Final = "published statistics"  # for which nodes' tables go to the broker
 _ROLES: Final = {BROKER: "broker", COORDINATOR: "coordinator"}
@@ -99,6 +100,11 @@ class FederationPlan(Settings):
         """All services, in the order of their ports."""
         return (COORDINATOR, BROKER, *self.nodes)
 
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """What the folder will hold."""
+        return ("authority", *self.services, _OPERATOR.name, _OFFICER.name, ROSTER)
+
     def url(self, service: str) -> str:
         """Return where a service answers."""
         host = self.host_of(service)
@@ -148,8 +154,10 @@ class FederationFolder:
             TOML that goes at the end of a service's file: by name, or by kind of service.
         """
         folder = Path(folder).absolute()
-        if folder.exists() and any(folder.iterdir()):
-            raise SettingsError("the folder is not empty", where=str(folder))
+        if folder.exists() and {path.name for path in folder.iterdir()} - {UNFINISHED}:
+            raise SettingsError(
+                "the folder is not empty", where=str(folder), remedy="name a new folder"
+            )
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         authority = Authority.create(folder / "authority", plan.name)
         members = []
