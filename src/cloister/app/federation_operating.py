@@ -9,8 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from cloister.core.errors import CloisterError, Conflict, SettingsError, StoreError
+from cloister.core.errors import CloisterError, Conflict, NotFound, SettingsError, StoreError
 from cloister.services.federation_folder import BROKER, COORDINATOR, FederationFolder
+from cloister.services.node.messages import LONGEST_QUERY
 from cloister.services.sole_process import process_of
 from cloister.services.user_client import UserClient
 
@@ -57,6 +58,9 @@ def excluded(folder: Path, node: str, wanted: bool) -> dict[str, Any]:
         return training_of_file(
             folder, lambda training: (training.exclude if wanted else training.readmit)(node)
         )
+    members = [member.name for member in FederationFolder(folder).roster.members]
+    if node not in members:
+        raise NotFound("no such node", where=node, remedy=f"name one of {', '.join(members)}")
     return asked(folder, "PUT", "/v1/exclusions", {"node": node, "excluded": wanted})
 
 
@@ -111,6 +115,12 @@ def searched(
 ) -> dict[str, Any]:
     """Search as a user, and click."""
     made = FederationFolder(folder)
+    if not 0 < len(query) <= LONGEST_QUERY:
+        raise SettingsError(
+            f"a query has 1 to {LONGEST_QUERY:,} characters (given: {len(query):,})",
+            where="query",
+            remedy="shorten it" if query else "say what to search for",
+        )
     token = made.token(user, groups=groups)
     with UserClient.in_folder(made, user, token) as client:
         answer = client.search(query, explain=explain)

@@ -283,7 +283,11 @@ def _check_candidate(state: Serving, digest: str) -> None:
     if state.trial:
         raise Conflict("a trial is under way", where=state.trial, remedy="decide or cancel it")
     if digest == state.serving:
-        raise Conflict("the candidate serves already", where=digest)
+        raise Conflict(
+            "the newest ranker serves already: nothing was learnt since",
+            where=digest,
+            remedy="run a round with new clicks first",
+        )
     if digest in state.rolled_back:
         raise Conflict(
             "the candidate was rolled back", where=digest, remedy="train on, and try what comes"

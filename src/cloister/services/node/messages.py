@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -24,11 +24,13 @@ __all__ = [
     "TermWhy",
 ]
 
+LONGEST_QUERY: Final = 1000  # characters
+
 
 class SearchRequest(Message):
     """A user's query. It is analysed here and written down nowhere."""
 
-    query: str = Field(min_length=1, max_length=1000)
+    query: str = Field(min_length=1, max_length=LONGEST_QUERY)
     explain: bool = False
 
 
