@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 
 from app.outcome import Run
+from cloister.core.ids import DocId
+from cloister.pods.extraction.pool import RawDocument
+from cloister.pods.folder_pod import FolderPod
+from cloister.pods.pod_gate import PodAway
 
 NOTES = {
     "visit1.txt": "cough and fever since monday, asthma likely",
@@ -47,6 +51,64 @@ def test_each_user_finds_what_that_user_may_read(call: Run):
     assert found(call, "ann", "asthma cough") == ["notes/visit1.txt", "notes/visit2.txt"]
     assert found(call, "bob", "asthma cough") == ["bob/a.txt"]
     assert found(call, "eve", "asthma cough") == []
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        ("pods", "list"),
+        ("pods", "add", "plain.txt"),
+        ("pods", "add", "http://localhost:1/a/", "--credentials", "none.json"),
+        ("search", "cough", "--as", "ann"),
+    ],
+)
+def test_a_command_before_the_first_pod_leaves_nothing_in_the_way_of_it(
+    call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: tuple[str, ...]
+):
+    monkeypatch.setenv("CLOISTER_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plain.txt").write_text("cough")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.txt").write_text("cough")
+    call(*before)
+    assert not (tmp_path / "home").exists()
+    assert call("pods", "add", "notes", "--owner", "ann").code == 0
+    assert found(call, "ann", "cough") == ["notes/a.txt"]
+
+
+def test_a_home_in_which_a_lock_alone_was_left_takes_its_first_pod(
+    call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("CLOISTER_HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / ".syncs.lock").touch()
+    (tmp_path / "notes").mkdir()
+    assert call("pods", "add", str(tmp_path / "notes"), "--owner", "ann").code == 0
+
+
+def test_a_pod_that_stops_to_answer_while_it_is_added_keeps_what_is_indexed(
+    call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("CLOISTER_HOME", str(tmp_path / "home"))
+    (tmp_path / "notes").mkdir()
+    for number in range(6):
+        (tmp_path / "notes" / f"{number}.txt").write_text("cough")
+    whole = FolderPod.content
+
+    def tired(pod: FolderPod, doc_id: DocId) -> RawDocument:
+        if doc_id > "notes/3":
+            raise PodAway("the server does not answer")
+        return whole(pod, doc_id)
+
+    monkeypatch.setattr(FolderPod, "content", tired)
+    outcome = call("pods", "add", str(tmp_path / "notes"), "--owner", "ann")
+    assert outcome.code == 0
+    assert "3 of 6 new or changed documents are indexed" in " ".join(outcome.err.split())
+    assert len(found(call, "ann", "cough")) == 3
+    assert call("pods", "sync").code == 1
+    monkeypatch.setattr(FolderPod, "content", whole)
+    assert call("pods", "sync").code == 0
+    assert len(found(call, "ann", "cough")) == 6
 
 
 def test_files_that_are_left_out_are_named_with_the_reason(call: Run, home: Path):

@@ -17,7 +17,8 @@ from cloister.index.shard import Shard
 from cloister.pods.datastore import LeftOut, Resource
 from cloister.pods.extraction.pool import RawDocument
 from cloister.pods.folder_pod import FolderPod
-from cloister.pods.sync import SyncCounts, sync
+from cloister.pods.pod_gate import PodAway
+from cloister.pods.sync import CutSync, SyncCounts, sync
 
 ANN, BOB, EVE = (Reader(AgentId(name)) for name in ("ann", "bob", "eve"))
 PRIVATE = Rights(owner=ANN.agent_id)
@@ -267,6 +268,82 @@ def test_an_unreachable_pod_is_kept_or_hidden_as_asked(
     assert len(found(shard, ANN, "cough")) == n
     sync(pod, shard)
     assert len(found(shard, ANN, "cough")) == 2
+
+
+class TiredPod(FolderPod):
+    """A pod whose server stops to answer after some documents."""
+
+    n_left = 0
+
+    def content(self, doc_id: DocId) -> RawDocument:
+        if not self.n_left:
+            raise PodAway("the server does not answer")
+        self.n_left -= 1
+        return super().content(doc_id)
+
+
+def test_a_sync_that_is_cut_keeps_what_was_read_and_the_next_one_goes_on(
+    tmp_path: Path, shard: Shard
+) -> None:
+    pod = TiredPod.create(tmp_path / "pod", PodId("p"), ANN.agent_id)
+    assert isinstance(pod, TiredPod)
+    for number in range(40):
+        (tmp_path / "pod" / f"{number}.txt").write_text("cough")
+    pod.n_left = 30
+    with pytest.raises(CutSync, match="30 of 40 new or changed documents are indexed"):
+        sync(pod, shard)
+    assert len(found(shard, ANN, "cough")) == 30
+    pod.n_left = 100
+    assert sync(pod, shard) == SyncCounts(added=10, unchanged=30)
+
+
+class StuckPod(FolderPod):
+    """A pod whose server never gives one document."""
+
+    def content(self, doc_id: DocId) -> RawDocument:
+        if doc_id.endswith("/a.txt"):
+            raise PodAway("the server does not answer")
+        return super().content(doc_id)
+
+
+def test_a_document_that_is_never_given_keeps_no_other_out_of_the_index(
+    tmp_path: Path, shard: Shard
+) -> None:
+    pod = StuckPod.create(tmp_path / "pod", PodId("p"), ANN.agent_id)
+    for name in "abc":
+        pod.write(f"{name}.txt", "cough")
+    with pytest.raises(CutSync):
+        sync(pod, shard)
+    assert found(shard, ANN, "cough") == {"p/b.txt", "p/c.txt"}
+
+
+class SilentPod(FolderPod):
+    """A pod whose server is silent once a text was read, and its rights were looked at."""
+
+    n_left = -1
+
+    def resource(self, doc_id: DocId) -> Resource | None:
+        if not self.n_left:
+            raise PodAway("the server does not answer")
+        self.n_left -= 1
+        return super().resource(doc_id)
+
+
+def test_a_changed_text_whose_rights_could_not_be_confirmed_is_nobodys_until_they_are(
+    tmp_path: Path, shard: Shard
+) -> None:
+    pod = SilentPod.create(tmp_path / "pod", PodId("p"), ANN.agent_id)
+    assert isinstance(pod, SilentPod)
+    doc_id = pod.write("a.txt", "cough", rights=FOR_BOB)
+    sync(pod, shard)
+    pod.write("a.txt", "fever", rights=FOR_BOB)
+    pod.n_left = 1
+    with pytest.raises(CutSync):
+        sync(pod, shard)
+    assert found(shard, BOB, "fever") == found(shard, ANN, "fever") == set()
+    pod.n_left = -1
+    sync(pod, shard)
+    assert found(shard, BOB, "fever") == {doc_id}
 
 
 NAMES = st.sampled_from(["a.txt", "b.txt", "x/c.txt"])

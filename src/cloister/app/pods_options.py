@@ -10,6 +10,7 @@ import typer
 __all__ = ["HomeOption", "open_home"]
 
 CONFIRM_S: Final = 5.0  # a command has yet to sign in, and nobody else waits
+MOST_SYNC_S: Final = 3600.0  # of one pod: a command has to list it from the beginning
 
 HomeOption = Annotated[
     Path | None,
@@ -40,7 +41,7 @@ def open_home(home: Path | None, *, needs: Literal["pods", "home"] = "pods") -> 
         home = user_data_path("cloister", appauthor=False)
     if home.exists() and not home.is_dir():
         raise NotFound("this is a file, not a folder", where=str(home), remedy="name a folder")
-    registry = PodRegistry(home, confirm_s=CONFIRM_S)
+    registry = PodRegistry(home, confirm_s=CONFIRM_S, most_sync_s=MOST_SYNC_S)
     registry.finish_what_died()
     if needs == "pods" and not (registry.pods or registry.server_pods):
         raise NotFound(

@@ -12,6 +12,7 @@ from cloister.pods.pod_index import remove_index_resources
 from cloister.pods.pod_syncing import PodSyncing
 from cloister.pods.registry import PodRegistry, RegisteredPod
 from cloister.pods.server_tables import ServerTables
+from cloister.pods.sync import CutSync
 
 __all__ = ["added", "refreshed_tables", "removed", "synced"]
 
@@ -24,23 +25,30 @@ def synced(registry: PodRegistry, pods: Sequence[RegisteredPod]) -> dict[str, An
     return done | refreshed_tables(registry, servers)
 
 
-def _synced(registry: PodRegistry, pods: Sequence[RegisteredPod]) -> dict[str, Any]:
-    done, failed = [], []
+def _synced(
+    registry: PodRegistry, pods: Sequence[RegisteredPod], *, enough: bool = False
+) -> dict[str, Any]:
+    """Sync pods; raise where all failed, unless some documents of one are ``enough``."""
+    done, failed, n_indexed = [], [], 0
     for pod, counts, error in PodSyncing(registry).sync(pods):
         if counts is not None:
             named = [one._asdict() for one in counts.left_out_files]
             done.append({"pod": pod.pod_id} | counts._asdict() | {"left_out_files": named})
         elif error is not None:
             failed.append({"pod": pod.pod_id, "error": error.message, "remedy": error.remedy})
-    if failed and not done:
+            n_indexed += error.n_indexed if isinstance(error, CutSync) else 0
+    if failed and not done and not (enough and n_indexed):
         raise CloisterError(failed[0]["error"], where=failed[0]["pod"], remedy=failed[0]["remedy"])
     return {"synced": done, "failed": failed}
 
 
 def added(registry: PodRegistry, pod: RegisteredPod) -> dict[str, Any]:
-    """Add a pod and index it; one of which nothing could be indexed is not added."""
+    """Add a pod and index it; one of which nothing could be indexed is not added.
+
+    Where the pod stops to answer half-way, it keeps what is indexed, and is told among the failed.
+    """
     with registry.adding(pod), made_pod(pod):
-        done = _synced(registry, [pod])
+        done = _synced(registry, [pod], enough=True)
     return done | refreshed_tables(registry, [ServerId(pod.server_id)])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +40,8 @@ __all__ = [
 T = TypeVar("T")
 R = TypeVar("R")
 N_TRIES: Final = 3  # to read a document that somebody is just changing
+MOST_AWAY: Final = 3  # documents that the pod's server does not give, before no more are asked for
+GROUP_S: Final = 10.0  # for which documents are fetched before they are read: a cut loses no more
 MAX_COSTLY: Final = 8  # documents of a pod that may end a child process in one sync
 TOO_COSTLY: Final = (
     f"not read by this sync: {MAX_COSTLY} documents of this pod exceeded their limits"
@@ -103,19 +106,32 @@ class DocumentReader:
         self._n_at_once = getattr(datastore, "n_readers", 1) if pod_index is None else 1
 
     def read(self, resources: Iterable[Resource]) -> Iterator[ReadDocument]:
-        """Give documents as they are read; `left_out` names those that cannot be."""
+        """Give documents as they are read; `left_out` names those that cannot be.
+
+        Raises
+        ------
+        PodAway
+            The pod's server did not answer for some documents. Those that it gave come first.
+        """
         waiting = deque((resource, N_TRIES) for resource in resources)
+        away: list[PodAway] = []
         while waiting:
             group: list[_Fetched] = []
-            n_bytes = 0
+            n_bytes, until = 0, time.monotonic() + GROUP_S
             while waiting and len(group) < GROUP_DOCUMENTS and n_bytes < GROUP_BYTES:
                 some = [waiting.popleft() for _ in range(min(self._n_at_once, len(waiting)))]
                 for fetched in self._at_once(lambda one: self._fetch(*one), some):
                     if isinstance(fetched, LeftOut):
                         self.left_out.append(fetched)
+                    elif isinstance(fetched, PodAway):
+                        away.append(fetched)
                     else:
                         group.append(fetched)
                         n_bytes += 0 if fetched.raw is None else len(fetched.raw.content)
+                if len(away) >= MOST_AWAY:
+                    waiting.clear()
+                if time.monotonic() >= until:
+                    break
             outcomes = self._extracted(group)
             names = [one.resource.doc_id for one in group]
             states = self._at_once(self._datastore.resource, names)
@@ -127,8 +143,16 @@ class DocumentReader:
                     self.left_out.append(found)
                 else:
                     waiting.append((found, fetched.n_tries - 1))
+        if away:
+            raise away[0]
 
-    def _fetch(self, resource: Resource, n_tries: int) -> _Fetched | LeftOut:
+    def _fetch(self, resource: Resource, n_tries: int) -> _Fetched | LeftOut | PodAway:
+        try:
+            return self._fetch_now(resource, n_tries)
+        except PodAway as error:
+            return error
+
+    def _fetch_now(self, resource: Resource, n_tries: int) -> _Fetched | LeftOut:
         if not n_tries:
             return LeftOut(resource.doc_id, "changed while it was read")
         if self._n_costly >= MAX_COSTLY:

@@ -48,7 +48,9 @@ from cloister.pods.pods_apart import require_apart, require_names, require_other
 from cloister.pods.search_server import SearchServer
 from cloister.pods.solid_client import SolidClient
 from cloister.pods.solid_credentials_file import read_credentials
-from cloister.pods.sync import SyncCounts, sync
+from cloister.pods.sync import CutSync, SyncCounts, sync
+from cloister.pods.sync_times import FILE as SYNCS
+from cloister.pods.sync_times import LOCK as SYNCS_LOCK
 from cloister.pods.sync_times import Stopwatch, SyncTime, SyncTimes, is_stale
 from cloister.pods.text_store import TEXTS, PodTexts, TextStore
 from cloister.search.node import SearchNode
@@ -61,7 +63,7 @@ __all__ = ["PodRegistry", "RegisteredPod"]
 
 PODS: Final = "pods.json"
 LOCK: Final = ".lock"
-MOST_SYNC_S: Final = 600.0  # of one pod; the next sync goes on
+MOST_SYNC_S: Final = 600.0  # of one pod; what was read stays, and the next sync goes on
 _KINDS: Final = ("pods", "server_pods", "adding")
 UNFINISHED: Final = "unfinished"  # a file for each change under way, locked while its process lives
 
@@ -110,6 +112,8 @@ class PodRegistry:
         How long pods may take to confirm the documents of one answer.
     read_share
         Of one processor, which searches may spend on one pod's server; no limit unless given.
+    most_sync_s
+        How long one sync of one pod may take.
     """
 
     def __init__(
@@ -119,8 +123,10 @@ class PodRegistry:
         sync_s: float | None = None,
         confirm_s: float = CONFIRM_S,
         read_share: float = math.inf,
+        most_sync_s: float = MOST_SYNC_S,
     ) -> None:
         self.home = Path(home)
+        self._most_sync_s = most_sync_s
         self.sync_s, self._confirm_s = sync_s, confirm_s
         self._read_share = read_share
         self.sync_times = SyncTimes(self.home)
@@ -158,8 +164,11 @@ class PodRegistry:
 
     @property
     def is_home(self) -> bool:
-        """Whether somebody added pods here, though they may be gone again."""
-        return any((self.home / name).exists() for name in (PODS, LOCK))
+        """Whether somebody added pods here, or tried to; they may be gone again."""
+        if any((self.home / name).exists() for name in (PODS, LOCK)):
+            return True
+        there = {path.name for path in self.home.iterdir()} if self.home.is_dir() else set()
+        return bool(there) and there <= {SYNCS, SYNCS_LOCK, UNFINISHED, TEXTS}
 
     @property
     def pods(self) -> dict[PodId, RegisteredPod]:
@@ -352,17 +361,24 @@ class PodRegistry:
     ) -> SyncCounts:
         """Bring a pod's documents, rights and kept texts up to date; see `cloister.pods.sync`."""
         watch = Stopwatch()
-        with within(MOST_SYNC_S):
-            counts = sync(
-                self.datastore(pod),
-                self.shard(ServerId(pod.server_id)),
-                unreachable=unreachable,
-                index_in_pod=pod.index_in_pod,
-                texts=self.texts(pod),
-            )
+        try:
+            with within(self._most_sync_s):
+                counts = sync(
+                    self.datastore(pod),
+                    self.shard(ServerId(pod.server_id)),
+                    unreachable=unreachable,
+                    index_in_pod=pod.index_in_pod,
+                    texts=self.texts(pod),
+                )
+        except CutSync:  # rights are fresh, and that is what hiding is about
+            self._note_sync(pod, watch)
+            raise
+        self._note_sync(pod, watch)
+        return counts
+
+    def _note_sync(self, pod: RegisteredPod, watch: Stopwatch) -> None:
         self.sync_times.note(PodId(pod.pod_id), watch.stop())
         self._hidden.pop(ServerId(pod.server_id), None)
-        return counts
 
     def hidden_pods(self, server_id: ServerId) -> frozenset[PodId]:
         """Return the pods of a server that were not synced for too long."""

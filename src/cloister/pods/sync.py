@@ -15,6 +15,7 @@ Between two syncs the index may be behind the pod. A text is shown only after
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, Protocol
 
@@ -35,9 +36,10 @@ from cloister.pods.document_reading import (
 from cloister.pods.pod_index import PodIndex
 from cloister.pods.text_store import PodTexts
 
-__all__ = ["SyncCounts", "SyncedIndex", "sync"]
+__all__ = ["CutSync", "SyncCounts", "SyncedIndex", "sync"]
 
 BATCH_CHARS: Final = 32_000_000  # of text between two commits
+BATCH_S: Final = 30.0  # between two commits, where texts come slowly
 
 
 class SyncCounts(NamedTuple):
@@ -73,6 +75,22 @@ class SyncCounts(NamedTuple):
     pod_index_written: int = 0
     pod_index_failed: int = 0
     left_out_files: tuple[LeftOut, ...] = ()
+
+
+class CutSync(StoreError):
+    """A sync that ended early: rights are up to date, and some documents were not read.
+
+    Parameters
+    ----------
+    n_indexed
+        Documents that were added or changed. They stay, and the next sync reads the others.
+    """
+
+    usual_remedy = "sync the pod again"
+
+    def __init__(self, what: str, *, where: str = "", remedy: str = "", n_indexed: int = 0) -> None:
+        super().__init__(what, where=where, remedy=remedy)
+        self.n_indexed = n_indexed
 
 
 class SyncedIndex(Protocol):
@@ -131,6 +149,13 @@ def sync(
     texts
         Where texts are kept, and failures remembered. What is kept of documents that are gone or
         changed is erased before any text is read.
+
+    Raises
+    ------
+    CutSync
+        The pod stopped to answer while documents were read: what was read is in the index.
+    StoreError
+        The pod does not answer.
     """
     held = _held(index, datastore.pod_id)
     not_listed: list[LeftOut] = []
@@ -147,28 +172,37 @@ def sync(
     tags = {doc_id: held[doc_id].etag for doc_id in plan.rights}
     _confirm_rights(datastore, index, {doc_id: tag for doc_id, tag in tags.items() if tag})
     pod_index = PodIndex(datastore, index.analysis) if index_in_pod else None
-    if pod_index is not None:
-        pod_index.mend(listed)
     reader = DocumentReader(datastore, pod_index, texts)
-    for batch in _batches(reader.read(plan.to_read)):
-        keep_texts(texts, batch)
-        add_documents(index, batch)
-        index.commit()
-        tags = {one.document.doc_id: one.document.etag for one in batch}
-        _confirm_rights(datastore, index, {name: tags[name] for name in tags if name in held})
-    left_out = frozenset(DocId(one.name) for one in reader.left_out)
-    _take_away(index, [doc_id for doc_id in left_out if doc_id in held], {})
-    if texts is not None:
-        _keep_missing(datastore, texts, listed, left_out)
-    counts = _counts(held, listed, plan, left_out)
-    counts = counts._replace(
+    n_indexed = 0
+    try:
+        if pod_index is not None:
+            pod_index.mend(listed)
+        for batch in _batches(reader.read(plan.to_read)):
+            keep_texts(texts, batch)
+            add_documents(index, batch)
+            index.commit()
+            n_indexed += len(batch)
+            tags = {one.document.doc_id: one.document.etag for one in batch}
+            _confirm_changed(datastore, index, {name: tags[name] for name in tags if name in held})
+        left_out = frozenset(DocId(one.name) for one in reader.left_out)
+        _take_away(index, [doc_id for doc_id in left_out if doc_id in held], {})
+        if texts is not None:
+            _keep_missing(datastore, texts, listed, left_out)
+        if pod_index is not None:
+            done = {resource.doc_id for resource in plan.to_read}
+            pod_index.fill(one for doc_id, one in listed.items() if doc_id not in done)
+    except StoreError as error:
+        what = (
+            f"{error.what}; {n_indexed} of {len(plan.to_read)} new or changed documents are "
+            "indexed, and the next sync reads the rest"
+        )
+        raise CutSync(what, where=error.where, remedy=error.remedy, n_indexed=n_indexed) from error
+    counts = _counts(held, listed, plan, left_out)._replace(
         left_out=len(not_listed) + len(reader.left_out),
         left_out_files=(*not_listed, *reader.left_out),
     )
     if pod_index is None:
         return counts
-    done = {resource.doc_id for resource in plan.to_read}
-    pod_index.fill(one for doc_id, one in listed.items() if doc_id not in done)
     return counts._replace(
         from_pod_index=pod_index.n_read,
         pod_index_written=pod_index.n_written,
@@ -232,16 +266,34 @@ def _confirm_rights(datastore: Datastore, index: SyncedIndex, etags: Mapping[Doc
         index.set_rights(changed)
 
 
+def _confirm_changed(datastore: Datastore, index: SyncedIndex, etags: Mapping[DocId, str]) -> None:
+    """Confirm the rights of documents that were read anew; where the pod is silent, nobody's."""
+    try:
+        _confirm_rights(datastore, index, etags)
+    except StoreError:
+        if etags:
+            index.set_rights(dict.fromkeys(etags, NOBODY))  # until the next sync asks again
+        raise
+
+
 def _batches(documents: Iterable[ReadDocument]) -> Iterator[list[ReadDocument]]:
-    """Read texts before the index is changed: nobody has to wait for a slow pod."""
+    """Read texts before the index is changed: nobody has to wait for a slow pod.
+
+    Where the pod stops to answer, what was read comes before the error.
+    """
     batch: list[ReadDocument] = []
-    n_chars = 0
-    for document in documents:
-        batch.append(document)
-        n_chars += document.n_chars
-        if n_chars >= BATCH_CHARS:
+    n_chars, until = 0, time.monotonic() + BATCH_S
+    try:
+        for document in documents:
+            batch.append(document)
+            n_chars += document.n_chars
+            if n_chars >= BATCH_CHARS or time.monotonic() >= until:
+                yield batch
+                batch, n_chars, until = [], 0, time.monotonic() + BATCH_S
+    except StoreError:
+        if batch:
             yield batch
-            batch, n_chars = [], 0
+        raise
     if batch:
         yield batch
 

@@ -18,7 +18,16 @@ from cloister.core.file_errors import writing
 from cloister.core.ids import PodId
 from cloister.store.incoming import lock_held, replace_file
 
-__all__ = ["N_INTERVALS", "N_TIMES", "Stopwatch", "SyncTime", "SyncTimes", "is_stale"]
+__all__ = [
+    "FILE",
+    "LOCK",
+    "N_INTERVALS",
+    "N_TIMES",
+    "Stopwatch",
+    "SyncTime",
+    "SyncTimes",
+    "is_stale",
+]
 
 N_INTERVALS: Final = 3  # without a sync, after which a pod is hidden
 N_TIMES: Final = 3  # the pod's own time for a sync, where that is longer
@@ -79,8 +88,10 @@ class SyncTimes:
             self.flush()
 
     def flush(self, *, forget: Iterable[PodId] = ()) -> None:
-        """Write what was noted, and forget pods."""
+        """Write what was noted, and forget pods; where there is neither, nothing is touched."""
         gone = set(forget)
+        if not gone and not self._pending:
+            return
         lock = self._home / LOCK
         with writing(self._home):
             self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -91,10 +102,9 @@ class SyncTimes:
                 for name, one in (self._stored() | self._pending).items()
                 if name not in gone
             }
-            if gone or self._pending:
-                content = json.dumps({name: list(one) for name, one in kept.items()})
-                with writing(self._home):
-                    replace_file(self._home / FILE, content.encode())
+            content = json.dumps({name: list(one) for name, one in kept.items()})
+            with writing(self._home):
+                replace_file(self._home / FILE, content.encode())
             self._pending, self._written = {}, time.monotonic()
 
     def _stored(self) -> dict[PodId, SyncTime]:
