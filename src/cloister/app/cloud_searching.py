@@ -14,7 +14,7 @@ from cloister.cloud.private_index import PrivateIndex
 from cloister.cloud.query_opening import open_model, open_query
 from cloister.cloud.query_trace import OpenedKey, OpenedPair, QueryTrace
 from cloister.cloud.rank_request import RankRequest
-from cloister.core.errors import Damaged, DataError, NotFound
+from cloister.core.errors import Damaged, DataError, NotFound, SettingsError
 from cloister.rank.tree_features import distinct_terms
 
 __all__ = ["asked_terms", "own_index", "query_trace", "read_dictionary", "search_index", "traced"]
@@ -69,20 +69,20 @@ def asked_terms(query: str, dictionary: ClientDictionary) -> tuple[str, ...]:
 
     Raises
     ------
-    DataError
+    SettingsError
         If the query has no terms.
-    NotFound
+    DataError
         If no document has any of them.
     """
     terms = distinct_terms(dictionary.analysis.terms(query))
     if not terms:
-        raise DataError(
+        raise SettingsError(
             "the query has no words to search for",
             where="query",
             remedy="use other words; stop words and single letters are left out",
         )
     if not any(map(dictionary.has_word, terms)):
-        raise NotFound(
+        raise DataError(
             f"no document has: {', '.join(terms)}", where="query", remedy="use other words"
         )
     return tuple(terms)

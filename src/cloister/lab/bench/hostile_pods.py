@@ -114,7 +114,7 @@ def run_size(size: Size, advance: Advance) -> Figures:
             server.stdin.write(b"go\n")
             server.stdin.flush()
         places["calm"].processes.halt(NODE)
-        _searched(places["attacked"], size)  # until the pods have shown what they are
+        first = _searched(places["attacked"], size)  # the pods have not shown what they are
         for pair in range(size.n_pairs):
             order = ("calm", "attacked") if pair % 2 else ("attacked", "calm")
             for kind in order:
@@ -129,6 +129,8 @@ def run_size(size: Size, advance: Advance) -> Figures:
         places["attacked"].processes.close()
         stop_s = time.perf_counter() - began
         return _figures(windows) | {
+            "first_window_p95_ms": 1e3 * _p95(one.took_s for one in first),
+            "first_window_results_missing": sum(not one.is_found for one in first),
             "pods_away": len(status["pods_away"]),
             "pods_hidden": len(status["pods_hidden"]),
             "stop_wall_s": stop_s,
