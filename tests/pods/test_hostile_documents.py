@@ -33,6 +33,7 @@ SERVER = ServerId("clinic-a")
 ANYBODY = Reader(AgentId("https://id.example/ann"))
 COUGH = SubQuery(("cough",), ModelSettings(), 10, explain=True)
 ISSUER = "https://id.example/"
+LIGATURE = "\N{ARABIC LIGATURE SALLALLAHOU ALAYHE WASALLAM}"  # four words in the index
 
 
 @pytest.fixture
@@ -79,6 +80,22 @@ def test_a_page_of_30_kb_costs_a_node_no_time_when_it_is_indexed_or_found(
     for _ in range(3):
         assert found(server) == ["ann/a.html", "mallory/a.html"]
     assert time.process_time() - begin < 2  # it took 4.7 s for the sync and for each search
+
+
+def test_a_letter_with_256_000_accents_costs_a_node_no_time_in_documents_or_queries(
+    registry: PodRegistry,
+) -> None:
+    accents = "a" + "\N{COMBINING ACUTE ACCENT}" * 128_000 + "\N{COMBINING DOT BELOW}" * 128_000
+    pod = add_pod(registry, "mallory", {"a.txt": f"cough {accents}"})
+    calm = add_pod(registry, "ann", {"a.txt": "dry cough caf\u00e9"})
+    synced(registry, calm)
+    server = registry.search_server(SERVER)
+    assert found(server) == ["ann/a.txt"]  # kernels are compiled
+    begin = time.process_time()
+    assert synced(registry, pod).added == 1
+    assert found(server) == ["ann/a.txt", "mallory/a.txt"]
+    assert registry.shard(SERVER).analysis.terms(f"{accents} cough") == ["cough"]
+    assert time.process_time() - begin < 2  # the sync alone took 25 s
 
 
 @pytest.fixture
@@ -143,6 +160,8 @@ def test_a_pod_of_hostile_documents_is_indexed_but_for_these_and_names_them(
             "deep.json": "[" * 200_000 + "]" * 200_000,
             "words.txt": " ".join(f"w{n}" for n in range(250_001)),
             "word.txt": "cough " + "x" * 16_000_000,
+            "unfolded.txt": " ".join(f"x{n}{LIGATURE}y{n}" for n in range(130_000)),
+            "growing.txt": LIGATURE * 900_000,
             "fine.txt": "cough",
         },
     )
@@ -150,11 +169,13 @@ def test_a_pod_of_hostile_documents_is_indexed_but_for_these_and_names_them(
     (place / "scan.pdf").write_bytes(b"%PDF")
     (place / "latin.txt").write_bytes("Fieber früh".encode("latin-1"))
     done = synced(registry, pod)
-    assert (done.added, done.left_out) == (1, 5)
+    assert (done.added, done.left_out) == (1, 7)
     reasons = {one.name: one.reason for one in done.left_out_files}
     assert reasons == {
         "mallory/deep.json": "not JSON, or deeper than 50 levels",
         "mallory/words.txt": "more than 250,000 different words",
+        "mallory/unfolded.txt": "more than 250,000 different words",
+        "mallory/growing.txt": "more than 16,000,000 characters of text",
         "mallory/word.txt": "larger than 16,000,000 bytes",
         "mallory/latin.txt": "not UTF-8",
         "mallory/scan.pdf": "no text of a kind that is read",

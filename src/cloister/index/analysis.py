@@ -16,13 +16,13 @@ dates with no year or a year of two digits, ISO dates with no hyphens, and other
 from __future__ import annotations
 
 import re
-import unicodedata
 from functools import lru_cache
 from typing import Final, Literal, Self
 
 from pydantic import Field
 
 from cloister.core.settings import Settings
+from cloister.index.folding import folded_text
 
 __all__ = ["MAX_WORD_CHARACTERS", "STOP_WORDS", "TextAnalysis"]
 
@@ -78,7 +78,8 @@ class TextAnalysis(Settings):
 
     Words are runs of letters and digits in small letters. Characters that Unicode holds for the
     same (NFKC), such as an accented letter and a letter with an accent, give the same words. Words
-    of more than 64 characters are left out, of texts and of queries alike.
+    of more than 64 characters are left out, of texts and of queries alike, and so are the accents
+    of a letter beyond its thirtieth.
 
     Parameters
     ----------
@@ -132,7 +133,7 @@ class TextAnalysis(Settings):
 
     def folded(self, text: str) -> str:
         """Return the text from which words are cut: small letters, less the dates if they go."""
-        folded = _folded(text)
+        folded = folded_text(text)
         return _without_dates(folded) if self.dates == "drop" else folded
 
     def term_of(self, word: str) -> str | None:
@@ -150,14 +151,6 @@ class TextAnalysis(Settings):
         if self.numbers == "drop" and word.isdigit():
             return None
         return word if self.stemming == "none" else _english_stem(word)
-
-
-def _folded(text: str) -> str:
-    """Return small letters, in one form where Unicode has several."""
-    if text.isascii():
-        return text.lower()
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    return unicodedata.normalize("NFKC", folded)  # folding can take a letter apart
 
 
 def _without_dates(folded: str) -> str:

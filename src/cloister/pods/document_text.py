@@ -18,6 +18,7 @@ from io import StringIO
 from typing import Any, Final
 
 from cloister.core.errors import DataError
+from cloister.index.folding import MAX_GROWTH, folded_text
 from cloister.web.json_shape import json_depth
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
 MAX_DOCUMENT_BYTES: Final = 16_000_000  # larger files are left out of the index
 MAX_TEXT_CHARACTERS: Final = 16_000_000  # longer texts are left out of the index
 MAX_DIFFERENT_WORDS: Final = 250_000  # of one document; a large dictionary has as many
+FEW_CHARACTERS: Final = 2 * MAX_DIFFERENT_WORDS  # a word has a letter and something behind it
 MAX_DEPTH: Final = 50  # of arrays and objects of JSON
 MEDIA_TYPES: Final = {
     "txt": "text/plain",
@@ -71,17 +73,22 @@ def media_type_of(name: str) -> str:
 def checked_text(content: bytes, media_type: str) -> str:
     """Return the words of a document, or raise where there are too many of them.
 
+    Both limits hold for the text as it is and as the index cuts it into words, where one character
+    can stand for four words (U+FDFA).
+
     Examples
     --------
     >>> checked_text(b"cough", "text/plain")
     'cough'
     """
     text = text_of(content, media_type)
-    if len(text) > MAX_TEXT_CHARACTERS:
-        raise DataError(f"more than {MAX_TEXT_CHARACTERS:,} characters of text")
-    # A word has a letter and something behind it: a shorter text cannot have too many.
-    if len(text) > 2 * MAX_DIFFERENT_WORDS and _has_too_many_words(text):
-        raise DataError(f"more than {MAX_DIFFERENT_WORDS:,} different words")
+    _require_few_characters(text)
+    growth = 1 if text.isascii() else MAX_GROWTH
+    if len(text) * growth > FEW_CHARACTERS:
+        folded = folded_text(text)  # as the index cuts it into words
+        _require_few_characters(folded)
+        if len(folded) > FEW_CHARACTERS:
+            _require_few_words(folded)
     return text
 
 
@@ -194,10 +201,14 @@ def _leaves(value: Any) -> Iterator[str]:
             yield str(part)
 
 
-def _has_too_many_words(text: str) -> bool:
+def _require_few_characters(text: str) -> None:
+    if len(text) > MAX_TEXT_CHARACTERS:
+        raise DataError(f"more than {MAX_TEXT_CHARACTERS:,} characters of text")
+
+
+def _require_few_words(folded: str) -> None:
     different: set[str] = set()
-    for word in _WORD.finditer(text.casefold()):
+    for word in _WORD.finditer(folded):
         different.add(word[0])
         if len(different) > MAX_DIFFERENT_WORDS:
-            return True
-    return False
+            raise DataError(f"more than {MAX_DIFFERENT_WORDS:,} different words")

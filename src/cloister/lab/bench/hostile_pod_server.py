@@ -8,8 +8,9 @@ It behaves until it reads a line, so that its pods can be added. From then on:
     Everything comes byte by byte.
 ``tree``
     Containers in containers without end.
-``word``, ``html``, ``json``
-    A word of 16 MB, tags that a quadratic parser cannot get through, 100,000 brackets.
+``word``, ``html``, ``json``, ``marks``
+    A word of 16 MB, tags that a quadratic parser cannot get through, 100,000 brackets, a letter
+    with 256,000 accents.
 ``bomb``
     Compressed documents that unpack to 50 MB.
 ``tiny``
@@ -34,7 +35,7 @@ from typing import Final
 
 __all__ = ["COMMON", "HONEST", "KINDS", "main", "word_of"]
 
-KINDS: Final = ("drip", "hang", "tree", "word", "html", "json", "bomb", "tiny")
+KINDS: Final = ("drip", "hang", "tree", "word", "html", "json", "marks", "bomb", "tiny")
 HONEST: Final = "honest-"
 COMMON: Final = "cough"  # is in every hostile document
 DRIP_S: Final = 0.5
@@ -156,6 +157,9 @@ def _document(kind: str) -> tuple[bytes, str]:
         return f"<p>{COMMON}</p>".encode() + b"<a " * 10_000, "text/html"
     if kind == "json":
         return b"[" * 100_000 + f'"{COMMON}"'.encode() + b"]" * 100_000, "application/json"
+    if kind == "marks":
+        accents = "\N{COMBINING ACUTE ACCENT}" * 128_000 + "\N{COMBINING DOT BELOW}" * 128_000
+        return f"{COMMON} a{accents}".encode(), "text/plain"
     if kind == "bomb":
         return gzip.compress(f"{COMMON} ".encode() + bytes(50_000_000), 1), "text/plain"
     if kind.startswith(HONEST):
