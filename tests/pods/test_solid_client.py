@@ -329,3 +329,17 @@ def test_an_endpoint_elsewhere_is_used_where_the_credentials_name_it() -> None:
         assert client.get(POD + "a.txt").content == b"cough"
     with pytest.raises(SettingsError):
         SolidClient(named._replace(token_endpoint="http://10.0.0.1/token"))
+
+
+def test_a_listing_that_says_very_much_of_one_document_takes_linear_time() -> None:
+    lines = [f"<{POD}> <http://www.w3.org/ns/ldp#contains> <{POD}a.txt> ."]
+    lines += [f'<{POD}a.txt> <urn:{number}> "{"x" * 20}" .' for number in range(60_000)]
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        headers = {"content-type": "application/n-triples"}
+        return httpx.Response(200, headers=headers, content="\n".join(lines).encode())
+
+    with SolidClient(transport=httpx.MockTransport(answer)) as client:
+        members = client.members(POD).members
+    assert list(members) == [POD + "a.txt"]
+    assert len(members[POD + "a.txt"]) == 32  # a digest is remembered, not 3 MB

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
 from cloister.core.errors import DataError, SettingsError
 from cloister.core.ids import AgentId, GroupId
 from cloister.pods.web_access_control import AccessControlList, Authorization, Mode
 
-if TYPE_CHECKING:
-    from rdflib import Graph
-    from rdflib.term import Node
+__all__ = [
+    "MAX_GROUPS_BYTES",
+    "MAX_LIST_BYTES",
+    "Triple",
+    "parse_turtle",
+    "read_acl",
+    "read_groups",
+    "write_acl",
+]
 
-__all__ = ["MAX_TURTLE_BYTES", "parse_turtle", "read_acl", "read_groups", "write_acl"]
-
-MAX_TURTLE_BYTES: Final = 1_000_000  # a longer list is refused, not read
+MAX_TURTLE_BYTES: Final = 1_000_000  # of anything, such as a listing
+MAX_LIST_BYTES: Final = 16_000  # of an access control list; a usual one has 500
+MAX_GROUPS_BYTES: Final = 64_000  # of a document of groups, about a thousand members
+MAX_ESCAPES: Final = 2_000  # backslashes, and "../" in addresses
+MAX_GROWTH: Final = 32  # characters of addresses for one of a text
 ACL: Final = "http://www.w3.org/ns/auth/acl#"
 FOAF_AGENT: Final = "http://xmlns.com/foaf/0.1/Agent"
 VCARD_MEMBER: Final = "http://www.w3.org/2006/vcard/ns#hasMember"
@@ -31,16 +39,90 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _NOT_IN_ADDRESS: Final = re.compile(r"[\x00-\x20<>\"{}|^`\\\x7f]")
 
 
-def parse_turtle(text: str | bytes, base: str) -> Graph:
-    """Read Turtle; addresses in it are relative to ``base``."""
-    if len(text) > MAX_TURTLE_BYTES:
+class Address(str):
+    """An address in RDF; what is none is a plain string."""
+
+    __slots__ = ()
+
+
+class Triple(NamedTuple):
+    """A statement of RDF. Literals are as they are written, blank nodes have made-up names."""
+
+    subject: str
+    predicate: str
+    value: str
+
+
+def parse_turtle(text: str | bytes, base: str) -> list[Triple]:
+    """Read Turtle; addresses in it are relative to ``base``.
+
+    Time and memory grow with the length alone. So of rdflib only the grammar is used. Its graphs
+    take quadratic time for prefixes, parse XML in literals, and log what they do not like.
+    """
+    from rdflib.plugins.parsers.notation3 import SinkParser
+
+    content = text.encode() if isinstance(text, str) else text
+    if len(content) > MAX_TURTLE_BYTES:
         raise DataError(f"longer than {MAX_TURTLE_BYTES:,} bytes", where=base)
-    graph: Graph = _rdflib().Graph()
+    if max(content.count(b"\\"), content.count(b"../")) > MAX_ESCAPES:  # quadratic in one string
+        raise DataError(f"more than {MAX_ESCAPES:,} escapes or steps upwards", where=base)
+    found = _Statements(MAX_GROWTH * (len(content) + len(base)))
     try:
-        graph.parse(data=text, format="turtle", publicID=base)
+        SinkParser(found, baseURI=base, turtle=True).loadBuf(content)  # type: ignore[arg-type]
     except Exception:  # the parser raises what it likes, with pieces of the text in it
         raise DataError("cannot be read as Turtle", where=base) from None
-    return graph
+    return found.triples
+
+
+class _Statements:
+    """Takes from rdflib's parser what it finds; the names of methods are the parser's.
+
+    A long prefix that is used often would fill the memory: the addresses together have a greatest
+    length.
+    """
+
+    def __init__(self, max_characters: int) -> None:
+        self.triples: list[Triple] = []
+        self._room = max_characters
+        self._n_blank = 0
+
+    def newSymbol(self, address: str) -> Address:  # noqa: N802
+        self._room -= len(address)
+        if self._room < 0:
+            raise ValueError("addresses are too long")
+        return Address(address)
+
+    def newBlankNode(self, *_: object, **__: object) -> str:  # noqa: N802
+        self._n_blank += 1
+        return f"_:{self._n_blank}"
+
+    def newLiteral(self, text: str, *_: object) -> str:  # noqa: N802
+        return str(text)
+
+    def newList(self, *_: object) -> str:  # noqa: N802
+        """Return a name for a list. What its members are is of no use here."""
+        return self.newBlankNode()
+
+    def makeStatement(self, quadruple: Sequence[object], **_: object) -> None:  # noqa: N802
+        predicate, subject, value = map(_term, quadruple[1:])
+        self.triples.append(Triple(subject, predicate, value))
+
+    def intern(self, term: object) -> object:
+        return term
+
+    def _ignore(self, *_: object) -> None:
+        pass
+
+    bind = setDefaultNamespace = startDoc = endDoc = _ignore  # noqa: N815
+
+
+def _term(term: object) -> str:
+    """Return a term: the parser has numbers as they are, and some addresses in pairs."""
+    if isinstance(term, tuple):
+        return Address(term[1])
+    if isinstance(term, bool):
+        return str(term).lower()
+    return term if isinstance(term, str) else str(term)
 
 
 def read_acl(text: str | bytes, base: str) -> AccessControlList:
@@ -62,30 +144,31 @@ def read_acl(text: str | bytes, base: str) -> AccessControlList:
     frozenset({'bob'})
     """
     try:
-        graph = parse_turtle(text, base)
+        described = _by_subject(parse_turtle(text, base))
     except DataError:
         return AccessControlList()
-    uri = _rdflib().URIRef
-    subjects = sorted(set(graph.subjects(uri(RDF_TYPE), uri(ACL + "Authorization"))), key=str)
-    return AccessControlList(tuple(_authorizations(graph, subjects)))
-
-
-def _authorizations(graph: Graph, subjects: Iterable[Node]) -> Iterable[Authorization]:
-    uri = _rdflib().URIRef
-    for subject in subjects:
-        if any((subject, uri(ACL + name), None) in graph for name in CONDITIONS):
-            continue
-        classes = _objects(graph, subject, ACL + "agentClass")
-        modes = {mode.removeprefix(ACL) for mode in _objects(graph, subject, ACL + "mode")}
-        yield Authorization(
-            modes=frozenset(mode for mode in Mode if mode.value in modes),
-            agents=frozenset(map(_agent, _objects(graph, subject, ACL + "agent"))),
-            groups=frozenset(map(_group, _objects(graph, subject, ACL + "agentGroup"))),
-            public=FOAF_AGENT in classes,
-            authenticated=ACL + "AuthenticatedAgent" in classes,
-            access_to=_objects(graph, subject, ACL + "accessTo"),
-            default=_objects(graph, subject, ACL + "default"),
+    return AccessControlList(
+        tuple(
+            _authorization(said)
+            for _, said in sorted(described.items())
+            if ACL + "Authorization" in said.addresses(RDF_TYPE)
+            and not any(ACL + name in said for name in CONDITIONS)
         )
+    )
+
+
+def _authorization(said: _Said) -> Authorization:
+    classes = said.addresses(ACL + "agentClass")
+    modes = {mode.removeprefix(ACL) for mode in said.addresses(ACL + "mode")}
+    return Authorization(
+        modes=frozenset(mode for mode in Mode if mode.value in modes),
+        agents=frozenset(map(_agent, said.addresses(ACL + "agent"))),
+        groups=frozenset(map(_group, said.addresses(ACL + "agentGroup"))),
+        public=FOAF_AGENT in classes,
+        authenticated=ACL + "AuthenticatedAgent" in classes,
+        access_to=said.addresses(ACL + "accessTo"),
+        default=said.addresses(ACL + "default"),
+    )
 
 
 def read_groups(text: str | bytes, base: str) -> dict[GroupId, frozenset[AgentId]]:
@@ -100,14 +183,28 @@ def read_groups(text: str | bytes, base: str) -> dict[GroupId, frozenset[AgentId
     ... <#ward> a vcard:Group; vcard:hasMember <http://b/card#me>.''', "http://a/groups")
     {'http://a/groups#ward': frozenset({'http://b/card#me'})}
     """
-    graph = parse_turtle(text, base)
-    uri = _rdflib().URIRef
-    named = set(graph.subjects(uri(RDF_TYPE), uri(VCARD_GROUP)))
-    subjects = sorted(named.union(graph.subjects(uri(VCARD_MEMBER), None)), key=str)
     return {
-        _group(str(subject)): frozenset(map(_agent, _objects(graph, subject, VCARD_MEMBER)))
-        for subject in subjects
+        _group(subject): frozenset(map(_agent, said.addresses(VCARD_MEMBER)))
+        for subject, said in sorted(_by_subject(parse_turtle(text, base)).items())
+        if VCARD_MEMBER in said or VCARD_GROUP in said.addresses(RDF_TYPE)
     }
+
+
+class _Said(dict[str, set[str]]):
+    """What a document says of one subject: addresses by predicate; literals are none."""
+
+    def addresses(self, predicate: str) -> frozenset[str]:
+        """Return the addresses that a subject has for a predicate."""
+        return frozenset(self.get(predicate, ()))
+
+
+def _by_subject(triples: Iterable[Triple]) -> dict[str, _Said]:
+    found: dict[str, _Said] = {}
+    for subject, predicate, value in triples:
+        addresses = found.setdefault(subject, _Said()).setdefault(predicate, set())
+        if isinstance(value, Address):
+            addresses.add(str(value))
+    return found
 
 
 def write_acl(acl: AccessControlList) -> str:
@@ -126,7 +223,8 @@ def write_acl(acl: AccessControlList) -> str:
     <BLANKLINE>
     <BLANKLINE>
     """
-    rdflib = _rdflib()
+    import rdflib  # it costs start-up time
+
     graph = rdflib.Graph(bind_namespaces="none")
     graph.bind("acl", rdflib.Namespace(ACL))
     for number, rule in enumerate(acl.authorizations, 1):
@@ -147,13 +245,6 @@ def _statements(rule: Authorization) -> Iterable[tuple[str, str]]:
         yield ACL + "agentClass", ACL + "AuthenticatedAgent"
     yield from ((ACL + "accessTo", _checked(target)) for target in rule.access_to)
     yield from ((ACL + "default", _checked(target)) for target in rule.default)
-
-
-def _objects(graph: Graph, subject: Node, predicate: str) -> frozenset[str]:
-    """Return the addresses that a subject has for a predicate; literals are no addresses."""
-    uri = _rdflib().URIRef
-    found = graph.objects(subject, uri(predicate))
-    return frozenset(str(value) for value in found if isinstance(value, uri))
 
 
 def _address(name: str, prefix: str) -> str:
@@ -181,10 +272,3 @@ def _checked(address: str) -> str:
     if _NOT_IN_ADDRESS.search(address):
         raise SettingsError("not an address that a list can name", where=repr(address[:80]))
     return address
-
-
-def _rdflib() -> Any:
-    """Import late: it costs start-up time."""
-    import rdflib
-
-    return rdflib

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
-from functools import lru_cache
-from typing import Final
+from typing import Final, Generic, TypeVar
 from urllib.parse import quote, unquote
 
-from cloister.core.errors import DataError
+from cloister.core.errors import DataError, SettingsError
 from cloister.core.ids import AgentId, GroupId
-from cloister.pods.acl_turtle import MAX_TURTLE_BYTES, read_acl, read_groups, write_acl
+from cloister.pods.acl_turtle import (
+    MAX_GROUPS_BYTES,
+    MAX_LIST_BYTES,
+    read_acl,
+    read_groups,
+    write_acl,
+)
 from cloister.pods.pod_files import PodFiles
 from cloister.pods.web_access_control import (
     AccessControlList,
@@ -20,12 +26,14 @@ from cloister.pods.web_access_control import (
 
 __all__ = ["FolderAccess", "ListOf"]
 
+T = TypeVar("T")
 ListOf = Callable[[str], AccessControlList | None]
 GroupMembers = dict[GroupId, frozenset[AgentId]]
 
 BASE: Final = "https://pod.invalid/"  # addresses inside a pod are relative: this never shows
 ACL_ENDING: Final = ".acl"
 GROUPS: Final = ".groups.ttl"
+MAX_KNOWN_BYTES: Final = 8_000_000  # of files of which this program remembers what they say
 
 
 class FolderAccess:
@@ -53,9 +61,9 @@ class FolderAccess:
     def own_list(self, address: str) -> AccessControlList | None:
         """Return an address's own list; one that is there and cannot be read gives nothing."""
         name = unquote(address.removeprefix(BASE)) + ACL_ENDING
-        found = self._files.find(name, max_bytes=MAX_TURTLE_BYTES)
+        found = self._files.find(name, max_bytes=MAX_LIST_BYTES)
         if found.content is not None:
-            return _parsed_acl(found.content, address + ACL_ENDING)
+            return _LISTS.read(found.content, address + ACL_ENDING)
         return AccessControlList() if found.there else None
 
     def own_rules(self, name: str) -> AccessRules | None:
@@ -66,8 +74,14 @@ class FolderAccess:
     def put_rules(self, name: str, rules: AccessRules) -> None:
         """Give a file its own list; of the pod itself the name is empty."""
         relative = "./" + quote(name.rpartition("/")[2])
-        text = write_acl(rules.bound_to(relative))
-        self._files.write(name + ACL_ENDING, text.encode())
+        content = write_acl(rules.bound_to(relative)).encode()
+        if len(content) > MAX_LIST_BYTES:  # it would be refused when it is read
+            raise SettingsError(
+                f"an access control list would have more than {MAX_LIST_BYTES:,} bytes",
+                where=name or ACL_ENDING,
+                remedy="name a group in the place of many agents",
+            )
+        self._files.write(name + ACL_ENDING, content)
 
     def copy_rules(self, source: str, target: str) -> None:
         """Give a file the own list of another one in the same folder, or none."""
@@ -79,13 +93,10 @@ class FolderAccess:
 
     def groups(self) -> GroupMembers | None:
         """Return the members of groups; None where the file is there and cannot be read."""
-        found = self._files.find(GROUPS, max_bytes=MAX_TURTLE_BYTES)
+        found = self._files.find(GROUPS, max_bytes=MAX_GROUPS_BYTES)
         if found.content is None:
             return None if found.there else {}
-        try:
-            return read_groups(found.content, BASE + GROUPS)
-        except DataError:
-            return None
+        return _GROUPS.read(found.content, BASE + GROUPS)
 
 
 def address_of(name: str) -> str:
@@ -107,6 +118,37 @@ def members_of(rules: AccessRules, groups: GroupMembers | None) -> GroupMembers:
     }
 
 
-@lru_cache(maxsize=4096)
-def _parsed_acl(content: bytes, address: str) -> AccessControlList:
-    return read_acl(content, address)
+class _Read(Generic[T]):
+    """Remembers what files said, by digests of their bytes: a search asks for them again and again.
+
+    Threads may share it. Of too many bytes it begins again.
+    """
+
+    def __init__(self, read: Callable[[bytes, str], T]) -> None:
+        self._read = read
+        self._known: dict[bytes, tuple[T]] = {}
+        self._n_bytes = 0
+
+    def read(self, content: bytes, address: str) -> T:
+        """Return what the content says of addresses that are relative to this one."""
+        name = hashlib.blake2b(address.encode(), digest_size=32).digest()
+        digest = hashlib.blake2b(content, digest_size=32, key=name).digest()
+        known = self._known.get(digest)
+        if known is None:
+            known = (self._read(content, address),)
+            if self._n_bytes > MAX_KNOWN_BYTES:
+                self._known, self._n_bytes = {}, 0
+            self._known[digest] = known
+            self._n_bytes += len(content)
+        return known[0]
+
+
+def _groups_or_none(content: bytes, address: str) -> GroupMembers | None:
+    try:
+        return read_groups(content, address)
+    except DataError:
+        return None
+
+
+_LISTS: Final = _Read(read_acl)
+_GROUPS: Final = _Read(_groups_or_none)

@@ -14,7 +14,13 @@ from typing import Final, NamedTuple, TypeVar
 
 from cloister.core.errors import AccessDenied, DataError, StoreError
 from cloister.core.ids import AgentId, GroupId
-from cloister.pods.acl_turtle import read_acl, read_groups, write_acl
+from cloister.pods.acl_turtle import (
+    MAX_GROUPS_BYTES,
+    MAX_LIST_BYTES,
+    read_acl,
+    read_groups,
+    write_acl,
+)
 from cloister.pods.solid_client import TURTLE, SolidClient
 from cloister.pods.solid_http import ABSENT, NOT_MODIFIED, SolidResponse, origin
 from cloister.pods.web_access_control import (
@@ -28,8 +34,6 @@ __all__ = ["AccessMoment", "FetchedList", "SolidAccess"]
 
 T = TypeVar("T")
 GroupMembers = dict[GroupId, frozenset[AgentId]]
-MAX_LIST_BYTES: Final = 16_000  # a usual one has 500; Turtle takes long to read
-MAX_GROUPS_BYTES: Final = 64_000  # of one document, about a thousand members
 MAX_KEPT: Final = 50_000  # lists of which this program remembers what they said
 
 

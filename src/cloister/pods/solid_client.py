@@ -9,12 +9,13 @@ Without credentials the client is nobody in particular.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import threading
 import time
 from base64 import b64encode
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 from urllib.parse import quote, urljoin
 
@@ -86,8 +87,8 @@ class Listing(NamedTuple):
     Parameters
     ----------
     members
-        Addresses, each with what the listing says of it: its size, and when it changed. It is empty
-        where the server says nothing.
+        Addresses, each with a digest of what the listing says of it: its size, and when it changed.
+        It is empty where the server says nothing.
     n_bytes, n_turtle_bytes
         How long the listing is, and how much of it was Turtle, which takes long to read.
     """
@@ -234,11 +235,14 @@ class SolidClient:
         else:
             said, n_turtle_bytes = _read_turtle(response.content, container), n_bytes
         contained = {value for _, name, value in said if name == LDP_CONTAINS}
-        found = {one: "" for one in sorted(contained) if _is_directly_in(one, container)}
+        found: dict[str, list[str]] = {
+            one: [] for one in sorted(contained) if _is_directly_in(one, container)
+        }
         for subject, name, value in sorted(said):
             if subject in found and name != LDP_CONTAINS:
-                found[subject] += f"{name} {value}\n"
-        return Listing(found, n_bytes, n_turtle_bytes)
+                found[subject].append(f"{name} {value}\n")
+        members = {one: _digest(lines) for one, lines in found.items()}
+        return Listing(members, n_bytes, n_turtle_bytes)
 
     def acl_address(self, url: str, response: SolidResponse | None = None) -> str:
         """Return where a resource's access control list is, by its ``Link`` header.
@@ -382,8 +386,12 @@ def _character(digits: str) -> str:
 
 
 def _read_turtle(content: bytes, container: str) -> set[tuple[str, str, str]]:
-    triples = parse_turtle(content, container)
-    return {(str(one), str(name), str(value)) for one, name, value in triples}
+    return {(one.subject, one.predicate, one.value) for one in parse_turtle(content, container)}
+
+
+def _digest(lines: Iterable[str]) -> str:
+    text = "".join(lines)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest() if text else ""
 
 
 def _is_directly_in(address: str, container: str) -> bool:

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 from cloister.core.errors import AccessDenied, DataError, NotFound, SettingsError
 from cloister.core.ids import AgentId, DocId, PodId
 from cloister.core.rights import STRANGER, Reader
-from cloister.pods.acl_turtle import MAX_TURTLE_BYTES, read_acl, write_acl
+from cloister.pods.acl_turtle import MAX_LIST_BYTES, read_acl, write_acl
 from cloister.pods.pod_files import PodFiles
 from cloister.pods.registry import PodRegistry, RegisteredPod
 from cloister.pods.web_access_control import AccessRules, Mode
@@ -215,7 +215,7 @@ def _allowed_content(files: PodFiles, reader: Reader) -> bytes | None:
 
 
 def _may_read(files: PodFiles, reader: Reader) -> bool:
-    listed = files.read(ACL, max_bytes=MAX_TURTLE_BYTES)
+    listed = files.read(ACL, max_bytes=MAX_LIST_BYTES)
     if listed is None:
         return False
     rules = read_acl(listed, f"{ADDRESS}.acl").own(ADDRESS)
