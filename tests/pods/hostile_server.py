@@ -39,6 +39,8 @@ class HostileServer:
     def _serve(self, connection: socket.socket) -> None:
         with connection, suppress(OSError):
             head = connection.recv(65_536)
+            if not head:  # the client changed its mind
+                return
             self.n_requests += 1
             try:
                 self.deed(connection, head.split(b" ")[1].decode() if head[:1] != b"\x16" else "")

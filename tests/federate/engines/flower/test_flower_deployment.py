@@ -110,7 +110,7 @@ def test_rounds_go_on_without_a_killed_supernode_and_after_site_and_superlink_be
         shown = flower("status", coordinator.path, parties[C].path)
     assert [one["programs"] for one in stopped["stopped"]] == [["site"], ["superlink"]]
     assert without["met"] == again["met"] == [A, B]
-    for number, rounds in enumerate((without["rounds"], again["rounds"])):
+    for number, rounds in enumerate((without["rounds"], again["rounds"]), start=1):
         expected = [(number, [A, B], [C])]
         assert [(one["round"], one["sites"], one["silent"]) for one in rounds] == expected
     assert [len(one) for one in entries(tmp_path)] == [2, 2, 2, 0]
