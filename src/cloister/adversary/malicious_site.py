@@ -1,6 +1,7 @@
-"""A site that sends what it likes into secure sums, by a strategy.
+"""A site that sends what it likes into secure sums, or breaks their protocol, by a strategy.
 
-Masks are added modulo 2^64, so that whatever is added to a masked vector is added to the sum.
+Masks are added modulo 2^64, so that whatever is added to a masked vector is added to the sum. A
+strategy of the protocol sends shares that nobody can read, shares of another secret, or nothing.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from numpy.typing import NDArray
 
 from cloister.federate.engines.agreement import FederationAgreement
 from cloister.federate.engines.engine import Engine
+from cloister.federate.engines.site import Site
 from cloister.federate.engines.site_call import SiteCall, SiteId, SiteMethod, SiteReply
-from cloister.privacy.secure_aggregation.messages import MaskedInput
+from cloister.privacy.secure_aggregation.keys import KeyPair
+from cloister.privacy.secure_aggregation.messages import MaskedInput, RevealedShares, SharedKeys
 
-__all__ = ["STRATEGIES", "MaliciousSite", "Turn"]
+__all__ = ["BREACHES", "STRATEGIES", "Breach", "MaliciousSite", "Turn"]
 
 Words = NDArray[np.uint64]
 
@@ -46,8 +49,26 @@ class Turn(NamedTuple):
 Strategy = Callable[[Turn], Words | None]
 
 
+class Breach(NamedTuple):
+    """How a site breaks the protocol.
+
+    Parameters
+    ----------
+    silent
+        Calls that it does not answer.
+    lie
+        Changes what its own program is about to share.
+    forge
+        By method: what it sends in the place of its answer.
+    """
+
+    silent: frozenset[SiteMethod] = frozenset()
+    lie: Callable[[Site], None] = lambda site: None
+    forge: Mapping[SiteMethod, Callable[[bytes], bytes]] = {}
+
+
 class MaliciousSite:
-    """An engine in which one site adds to its own masked vectors, or withholds its answers.
+    """An engine in which one site adds to its own masked vectors, or breaks the protocol.
 
     Parameters
     ----------
@@ -62,6 +83,8 @@ class MaliciousSite:
         sent their vectors.
     rng
         For what the strategy draws.
+    breach, own
+        How it breaks the protocol, and its own program.
     """
 
     def __init__(
@@ -72,9 +95,12 @@ class MaliciousSite:
         strategy: Strategy,
         *,
         rng: np.random.Generator,
+        breach: Breach = Breach(),  # noqa: B008 - a value that never changes
+        own: Site | None = None,
     ) -> None:
         self._engine, self._site, self._agreement = engine, site, agreement
         self._strategy, self._rng = strategy, rng
+        self._breach, self._own = breach, own
         self._silent = False
         self.n_sums = 0
 
@@ -84,11 +110,19 @@ class MaliciousSite:
 
     def call(self, calls: Mapping[SiteId, SiteCall], timeout_s: float) -> dict[SiteId, SiteReply]:
         """Carry calls; change what the malicious site answers."""
+        mine = calls.get(self._site)
+        if mine is not None and mine.method is SiteMethod.SHARE_KEYS and self._own is not None:
+            self._breach.lie(self._own)
         replies = self._engine.call(calls, timeout_s)
-        if self._site not in replies:
+        if mine is None or self._site not in replies:
             return replies
-        method, reply = calls[self._site].method, replies[self._site]
-        if method is SiteMethod.MASK_INPUT and not reply.fault:
+        method, reply = mine.method, replies[self._site]
+        if method in self._breach.silent:
+            del replies[self._site]
+        elif method in self._breach.forge and not reply.fault:
+            payload = self._breach.forge[method](reply.payload)
+            replies[self._site] = reply._replace(payload=payload)
+        elif method is SiteMethod.MASK_INPUT and not reply.fault:
             replies[self._site] = self._changed(reply)
         elif self._silent and method in (SiteMethod.SIGN_SURVIVORS, SiteMethod.REVEAL_SHARES):
             del replies[self._site]
@@ -193,4 +227,59 @@ STRATEGIES: Final[dict[str, Strategy]] = {
     "silent at the end": _withheld,
     "count too high": _wrong_count,
     "count negative": _negative_count,
+}
+
+
+def _unreadable(n: int) -> Callable[[bytes], bytes]:
+    """Make the shares for the first ``n`` others such that they cannot be read."""
+
+    def forge(payload: bytes) -> bytes:
+        shared = SharedKeys.from_bytes(payload)
+        others = [packet.peer for packet in shared.packets if packet.peer != shared.sender][:n]
+        packets = tuple(
+            packet._replace(ciphertext=bytes(len(packet.ciphertext)))
+            if packet.peer in others
+            else packet
+            for packet in shared.packets
+        )
+        return replace(shared, packets=packets).to_bytes()
+
+    return forge
+
+
+def _share_another_seed(site: Site) -> None:
+    if site._open is not None:
+        site._open.client._seed = bytes(32)
+
+
+def _share_another_key(site: Site) -> None:
+    if site._open is not None:
+        site._open.client._mask = KeyPair.generate()
+
+
+def _reveal_others(payload: bytes) -> bytes:
+    revealed = RevealedShares.from_bytes(payload)
+    wrong = tuple((owner, share ^ 1) for owner, share in revealed.seed_shares)
+    return replace(revealed, seed_shares=wrong).to_bytes()
+
+
+_STAGES: Final = (
+    SiteMethod.ADVERTISE_KEYS,
+    SiteMethod.SHARE_KEYS,
+    SiteMethod.MASK_INPUT,
+    SiteMethod.SIGN_SURVIVORS,
+    SiteMethod.REVEAL_SHARES,
+    SiteMethod.END_SESSION,
+)
+
+BREACHES: Final[dict[str, Breach]] = {
+    "shares that nobody can read": Breach(forge={SiteMethod.SHARE_KEYS: _unreadable(10**6)}),
+    "shares that one site cannot read": Breach(forge={SiteMethod.SHARE_KEYS: _unreadable(1)}),
+    "shares that two sites cannot read": Breach(forge={SiteMethod.SHARE_KEYS: _unreadable(2)}),
+    "shares of another seed": Breach(lie=_share_another_seed),
+    "shares of another key, then silence": Breach(
+        frozenset({SiteMethod.MASK_INPUT}), _share_another_key
+    ),
+    "reveals other shares": Breach(forge={SiteMethod.REVEAL_SHARES: _reveal_others}),
+    **{f"never answers {one}": Breach(frozenset({one})) for one in _STAGES},
 }

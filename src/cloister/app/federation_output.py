@@ -75,9 +75,11 @@ def _coordinator_line(told: Result) -> str:
 
 
 def _suspicion_parts(told: Result) -> list[str]:
-    if not told["n_spoilt"] and not told["named"]:
+    if not (told["n_spoilt"] or told["named"] or told["late"] or told["suspects"]):
         return []
     parts = [f"{told['n_spoilt']} sums spoilt"]
+    late = ", ".join(f"{node} {n}" for node, n in sorted(told["late"].items()))
+    parts += [f"dropped out late, times: {late}"] if late else []
     parts += [f"training stopped: {told['stopped']}"] if told["stopped"] else []
     parts += [f"named: {', '.join(told['named'])}"] if told["named"] else []
     parts += [f"suspected: {', '.join(sorted(told['suspects']))}"] if told["suspects"] else []

@@ -15,10 +15,12 @@ from cloister.core.settings import Settings
 from cloister.rank.linear import score_linear
 from cloister.rank.mlp import RECTIFIER, SIGMOID, n_mlp_parameters, score_mlp
 
-__all__ = ["LARGEST_FEATURE", "LARGEST_SCORE", "Ranker", "RankerSettings", "RankerShape"]
+__all__ = ["LARGEST_FEATURE", "LARGEST_PARAMETER", "Ranker", "RankerSettings", "RankerShape"]
 
 LARGEST_FEATURE: Final = 2.0**32  # of a logged page; features of result pages lie within 0 and 1
-LARGEST_SCORE: Final = 2.0**100  # far below single precision's 2^128: steps of training fit too
+# No ranker that is trained on such pages comes near. No score overflows single precision (2^128):
+# 4,096 hidden units of 2^20 times (65,536 features of 2^32 times 2^20) make 2^100.
+LARGEST_PARAMETER: Final = 2.0**20
 
 _NO_ROWS: Final = np.empty(0, np.int64)
 _BLOCK: Final = 4096  # documents scored at once by a neural ranker
@@ -65,28 +67,6 @@ class RankerSettings(Settings):
         if self.kind == "linear":
             return self.n_features
         return n_mlp_parameters(self.n_features, self.hidden)
-
-    def largest_score(self, parameters: NDArray[Any]) -> float:
-        """Return a bound of all numbers in a score, for features up to `LARGEST_FEATURE`.
-
-        For a linear ranker that is the sum of its weights' sizes times the largest feature. For an
-        MLP the same holds for each hidden unit, and again for the units' sum. Where it is at most
-        `LARGEST_SCORE`, no score overflows single precision.
-
-        Examples
-        --------
-        >>> RankerSettings(n_features=2).largest_score(np.array([0.5, -1.5])) == 2 * LARGEST_FEATURE
-        True
-        """
-        sizes = np.abs(np.asarray(parameters, np.float64))
-        with np.errstate(over="ignore"):
-            if self.kind == "linear":
-                return float(sizes.sum() * LARGEST_FEATURE)
-            n = self.n_features * self.hidden
-            weights, biases, outputs = np.split(sizes, [n, n + self.hidden])
-            units = weights.reshape(-1, self.hidden).sum(axis=0) * LARGEST_FEATURE + biases
-            out = outputs @ units if self.activation == "relu" else outputs.sum()
-            return float(max(units.max(), out))
 
     @property
     def shape(self) -> RankerShape:

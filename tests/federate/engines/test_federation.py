@@ -13,7 +13,7 @@ from cloister.core.errors import BudgetExceeded, Conflict, SettingsError
 from cloister.federate.database_update_store import DatabaseUpdateStore
 from cloister.federate.engines.agreement import FederationAgreement
 from cloister.federate.engines.federation import SiteFederation
-from cloister.federate.engines.round_failed import RoundFailed
+from cloister.federate.engines.round_failed import RoundFailed, TrainingStopped
 from cloister.federate.engines.round_log import RoundLog
 from cloister.federate.engines.round_messages import RoundAnnouncement
 from cloister.federate.engines.site_call import SiteCall, SiteMethod, SiteReply
@@ -435,6 +435,10 @@ def test_a_coordinator_gets_no_more_noisy_sums_than_were_agreed_on(make_scene: M
         with pytest.raises(AggregationFailed):
             federation.step()
     scene.engine.faults.clear()
+    with pytest.raises(TrainingStopped, match="3 rounds were spoilt"):
+        federation.step()
+    assert federation.suspicion.late == {A: 3, B: 3}
+    federation.resume()
     with pytest.raises(RoundFailed, match="0 clients advertised keys") as caught:
         federation.step()
     assert scene.n_releases() == [3, 3, 3]

@@ -5,16 +5,20 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from cloister.adversary.malicious_site import BREACHES
 from cloister.core.errors import NotFound
 from cloister.federate.engines.agreement import FederationAgreement
 from cloister.federate.engines.federation import SiteFederation
 from cloister.federate.engines.round_failed import RoundFailed, RoundSpoilt, TrainingStopped
-from cloister.federate.engines.round_messages import RoundAnnouncement, SiteUpdate
+from cloister.federate.engines.round_messages import RoundAnnouncement, SiteUpdate, UnreadShares
 from cloister.federate.engines.site_call import SiteCall, SiteId, SiteMethod, SiteReply
+from cloister.federate.engines.suspicion import Suspicion
+from cloister.lab.bench import malicious_site
 from cloister.privacy.mechanisms.simulated_noise import SimulatedNoise
 from cloister.privacy.secure_aggregation.messages import MaskedInput
 from federate.engines.made_federation import (
@@ -26,7 +30,9 @@ from federate.engines.made_federation import (
     MakeScene,
     Scene,
     agreed,
+    lost,
     private,
+    refused,
     secure,
     unanswered,
 )
@@ -135,10 +141,10 @@ def test_training_stops_after_the_agreed_number_of_spoilt_sums(make_scene: MakeS
     spoils(scene, C)
     federation = scene.coordinator()
     assert not spoilt_step(federation).suspicion.stopped
-    assert "2 sums were spoilt" in spoilt_step(federation).suspicion.stopped
+    assert "2 rounds were spoilt" in spoilt_step(federation).suspicion.stopped
     released = scene.n_releases()
     for _ in range(2):
-        with pytest.raises(TrainingStopped, match="2 sums"):
+        with pytest.raises(TrainingStopped, match="2 rounds"):
             federation.step()
         federation = scene.coordinator()  # started again: it stays stopped
     assert scene.n_releases() == released
@@ -230,6 +236,111 @@ def test_a_site_that_masks_with_another_seed_than_it_shared_out_spoils_the_sum(
 
     scene.engine.faults[C, SiteMethod.SHARE_KEYS] = other_seed
     assert spoilt_step(scene.coordinator()).suspicion.left_out == A
+
+
+@pytest.mark.parametrize("name", BREACHES)
+def test_a_site_that_breaks_the_protocol_costs_others_one_release_and_no_honest_site_is_named(
+    tmp_path: Path, name: str
+) -> None:
+    """Four of five sites are needed, so that one can be missed."""
+    figures = malicious_site.run(lambda done, total: None, rounds=3, strategies=[name])
+    for way in malicious_site.AGREEMENTS:
+        found = {
+            key.rpartition(": ")[2]: value
+            for key, value in figures.items()
+            if key.startswith(f"{way}, ")
+        }
+        assert found["rounds_counted"] == 3
+        assert found["honest_named"] == 0
+        assert found["releases_for_nothing"] <= 1
+        never = name.startswith("never answers")
+        assert found["named_in_round"] == (0 if never else 1)
+
+
+def test_a_proven_liar_is_asked_no_more_also_after_a_restart(make_scene: MakeScene) -> None:
+    scene = make_scene(secure())
+    lie = BREACHES["shares of another seed"].lie
+
+    def lies(call: SiteCall, carried: Callable[[SiteCall], SiteReply]) -> SiteReply:
+        lie(scene.sites[C])
+        return carried(call)
+
+    scene.engine.faults[C, SiteMethod.SHARE_KEYS] = lies
+    with pytest.raises(RoundFailed):
+        scene.coordinator().step()
+    scene.engine.faults.clear()
+    federation = scene.coordinator()
+    assert federation.suspicion.named == (C,)
+    assert [federation.step().sites for _ in range(2)] == [(A, B)] * 2
+    federation.readmit(C)
+    assert federation.step().sites == SITES
+
+
+def test_one_of_two_is_a_suspect_where_one_cannot_read_the_others_shares(
+    make_scene: MakeScene,
+) -> None:
+    scene = make_scene(secure())
+    forge = BREACHES["shares that one site cannot read"].forge[SiteMethod.SHARE_KEYS]
+
+    def unreadable(call: SiteCall, carried: Callable[[SiteCall], SiteReply]) -> SiteReply:
+        reply = carried(call)
+        return reply._replace(payload=forge(reply.payload))
+
+    scene.engine.faults[C, SiteMethod.SHARE_KEYS] = unreadable  # for A, the first
+    federation = scene.coordinator()
+    done = federation.step()
+    assert (done.sites, done.faults) == ((B, C), {A: "AggregationFailed"})
+    assert scene.n_releases() == [0, 1, 1]  # A stopped before it released anything
+    assert [*federation.suspicion.suspects] == [A, C]
+    assert federation.suspicion.left_out == A
+    with pytest.raises(RoundFailed, match="1 clients sent a vector"):
+        federation.step()  # now B cannot read them
+    assert federation.suspicion.named == (C,)
+
+
+def test_a_site_that_names_no_member_accuses_nobody(make_scene: MakeScene) -> None:
+    scene = make_scene(secure())
+
+    def accuses(call: SiteCall, carried: Callable[[SiteCall], SiteReply]) -> SiteReply:
+        return carried(call)._replace(payload=UnreadShares((C, "clinic-z")).to_bytes())
+
+    scene.engine.faults[C, SiteMethod.MASK_INPUT] = accuses
+    federation = scene.coordinator()
+    assert federation.step().sites == (A, B)
+    assert federation.suspicion == Suspicion()
+
+
+def test_training_stops_after_attempts_that_were_paid_for_and_failed(
+    make_scene: MakeScene,
+) -> None:
+    scene = make_scene(private(n_rounds=9).model_copy(update={"min_sites": 3, "most_spoilt": 2}))
+    scene.engine.faults[C, SiteMethod.SIGN_SURVIVORS] = lost
+    for _ in range(2):
+        with pytest.raises(RoundFailed):
+            scene.coordinator().step()
+    scene.engine.faults.clear()
+    federation = scene.coordinator()
+    with pytest.raises(TrainingStopped, match="2 rounds were spoilt"):
+        federation.step()
+    assert federation.suspicion.told().startswith("dropped out late, times: clinic-c 2")
+    federation.resume()
+    assert federation.step().sites == SITES
+
+
+def test_a_site_that_never_ends_sessions_is_asked_less_and_less(make_scene: MakeScene) -> None:
+    scene = make_scene(secure())
+    scene.engine.faults = {(C, SiteMethod.MASK_INPUT): refused, (C, SiteMethod.END_SESSION): lost}
+    federation = scene.coordinator()
+    for _ in range(16):
+        federation.step()
+    asked = [call for site, call, _ in scene.engine.log if site == C]
+    n_ends = sum(call.method is SiteMethod.END_SESSION for call in asked)
+    assert len(federation.log.open_sessions()) == 16
+    assert n_ends <= 7  # of 32 passes; each costs one timeout
+    scene.engine.faults.clear()
+    for _ in range(40):
+        federation.step()
+    assert not federation.log.open_sessions()
 
 
 def test_honest_sums_are_never_spoilt_even_if_all_users_pull_one_way() -> None:

@@ -37,6 +37,20 @@ class LoneAttacker(RuleBasedStateMachine):
             self.n_spoilt += 1
             assert not before or len(self.state.suspects) < len(before)
 
+    @precondition(lambda self: self.attacker not in self.state.named)
+    @rule(silent=st.integers(0, 8), victims=st.sets(st.integers(0, 8), min_size=1))
+    def accuse(self, silent: int, victims: set[int]) -> None:
+        """Others cannot read its shares, or it says that it cannot read theirs."""
+        members = self.members(silent)
+        others = [site for site in members if site != self.attacker]
+        if self.attacker in members and others:
+            found = {others[number % len(others)] for number in victims}
+            pairs = {frozenset((self.attacker, site)) for site in found}
+            before = self.state.suspects
+            self.state = self.state.one_more(found).accused(pairs)
+            self.n_spoilt += 1
+            assert not before or len(self.state.suspects) < len(before)
+
     @rule(silent=st.integers(0, 8))
     def count(self, silent: int) -> None:
         before = self.state

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from cloister.core.errors import DataError, NotFound
 from cloister.core.ids import AgentId
 from cloister.federate.engines.agreement import FederationAgreement
+from cloister.federate.engines.local_trainer import Settled
 from cloister.federate.online.click_log import LogState
 from cloister.federate.online.click_trainer import ClickTrainer
 from cloister.federate.online.page_table import PAGES, ShownPage, page_of
@@ -215,6 +216,20 @@ def test_a_page_that_a_round_has_taken_stays_though_the_quota_is_full(database: 
         full = made_log(database, clock, settle_s=0, max_pages_of_user=1)
         last = full.show(made_page())
     assert {row.page_id for row in rows(database)} == {*taken, last}
+
+
+def test_pages_that_stay_locked_fill_a_users_quota_and_no_more(database: Database) -> None:
+    clock = Clock()
+    log = made_log(database, clock, settle_s=0, max_pages_of_user=3)
+    agreement = FederationAgreement(name="pilot", ranker=RankerSettings(n_features=4))
+    trainer = ClickTrainer(log, agreement)
+    for number in range(8):
+        clock.now += 1
+        page = made_page()
+        log.show(page)
+        clock.now += 1
+        trainer.train(np.zeros(4), round=number, settled=Settled(session_id=f"{number:064x}"))
+        assert log.count_user(page.agent_id) <= 3 + 1
 
 
 def test_the_state_tells_open_ready_and_trial_pages_apart(database: Database) -> None:

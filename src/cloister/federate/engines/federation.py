@@ -19,8 +19,8 @@ The coordinator must be the only one with its database; of two, one gets a `Conf
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
@@ -51,6 +51,7 @@ from cloister.store.database import Database
 __all__ = ["SiteFederation", "SiteRound"]
 
 Floats = NDArray[np.float64]
+_MOST_REST: Final = 64  # passes over open sessions; there are two in a step
 
 
 class SiteRound(NamedTuple):
@@ -84,6 +85,13 @@ class _Gathered(NamedTuple):
     done: SiteRound
     sent: Sent | None = None
     session_id: str = ""
+
+
+class _Rest(NamedTuple):
+    """How often a site gave no answer, and how many passes over open sessions leave it alone."""
+
+    n_silent: int
+    n_left: int
 
 
 class SiteFederation:
@@ -162,6 +170,8 @@ class SiteFederation:
         self._directory = directory or Directory()
         self._timeout_s = timeout_s
         self._faulted: set[SiteId] = set()  # in attempts at the round under way
+        self._rests: dict[SiteId, _Rest] = {}
+        self._told: dict[str, dict[SiteId, int]] = {}  # by session: promises that a site knows of
         self._rule = make_rule(agreement.rule, n_attackers=agreement.n_attackers)
         self._log = RoundLog(database, agreement.name)
         start = first or Ranker.initial(agreement.ranker)
@@ -308,9 +318,11 @@ class SiteFederation:
         try:
             found = gathering.run(told, self._log.last_counted())
         except RoundFailed as error:
+            self._judge(gathering, failed=True)
             self._faulted |= error.faults.keys() | set(gathering.late)
             self._end_sessions()
             raise
+        self._judge(gathering, failed=False)
         sites = tuple(SiteId(name) for name in found.client_ids)
         faults = gathering.faults | {SiteId(name): "AggregationFailed" for name in found.liars}
         done = SiteRound(last.n_rounds, sites, tuple(gathering.silent), faults, None)
@@ -325,22 +337,40 @@ class SiteFederation:
             raise self._spoilt(last, done, session_id, error.what) from error
 
     def _end_sessions(self) -> None:
-        """Have members end the sessions that may lock pages, and hand their promises round."""
+        """Have members end the sessions that may lock pages, and hand their promises round.
+
+        A site that gives no answer is not asked again in this pass. The second time in a row it is
+        left alone for one pass more, then for two, four and so on: one that never answers would
+        cost every session a timeout.
+        """
+        left_alone = {site for site, rest in self._rests.items() if rest.n_left}
+        self._rests |= {
+            site: rest._replace(n_left=max(0, rest.n_left - 1))
+            for site, rest in self._rests.items()
+        }
         for session in self._log.open_sessions():
-            new = [site for site in session.members if site not in session.ends]
-            session = self._ended(session, {*new, *session.waiting})
-            if session.waiting and any(site in session.ends for site in new):
-                session = self._ended(session, session.waiting)  # with the new promises
+            before = None
+            while session != before and session.waiting:  # until nothing new is promised
+                before = session
+                session = self._ended(session, left_alone)
             self._log.put_session(session)
 
-    def _ended(self, session: OpenSession, asked: Collection[str]) -> OpenSession:
-        """Ask members that are there; return the session with their promises, less who is free."""
-        known = tuple(SessionEnd.from_bytes(end) for end in session.ends.values())
+    def _ended(self, session: OpenSession, left_alone: set[SiteId]) -> OpenSession:
+        """Ask members that are there; return the session with their promises, less who is free.
+
+        Asked are those that have not promised, and those that wait and do not know all promises.
+        """
+        ends, waiting = dict(session.ends), list(session.waiting)
+        told = self._told.setdefault(session.session_id, {})
+        payloads = {}
+        known = tuple(SessionEnd.from_bytes(end) for end in ends.values())
         request = EndRequest(self._agreement.name, session.session_id, known).to_bytes()
-        payloads = {site: request for site in self._engine.sites() if site in asked}
+        for site in self._engine.sites():
+            lacks = site in waiting and told.get(site, -1) < len(ends)
+            if site in session.members and site not in left_alone and (site not in ends or lacks):
+                payloads[site] = request
         method, number = SiteMethod.END_SESSION, 0
         heard = ask_sites(self._engine, method, number, payloads, timeout_s=self._timeout_s)
-        ends, waiting = dict(session.ends), list(session.waiting)
         for site, answer in heard.answers.items():
             try:
                 end, locked = EndReply.from_bytes(answer)
@@ -348,27 +378,25 @@ class SiteFederation:
                 continue
             if end.site == site:
                 ends[site] = end.to_bytes()
+                told[site] = len(known)
+                self._rests.pop(site, None)
             if site in waiting and not locked:
                 waiting.remove(site)
+        for site in payloads.keys() - told.keys():
+            n = self._rests.get(site, _Rest(0, 0)).n_silent + 1
+            self._rests[site] = _Rest(n, 0 if n == 1 else min(2 ** (n - 2), _MOST_REST))
+            left_alone.add(site)
         return session._replace(ends=ends, waiting=tuple(waiting))
 
     def _spoilt(self, last: LoggedRound, done: SiteRound, session_id: str, why: str) -> RoundSpoilt:
         """Write down that a sum was spoilt, and by whom it may have been; return the error."""
-        agreed, n_known = self._agreement, len(self._known())
-
-        def change(before: Suspicion) -> Suspicion:
-            after = before.after_spoilt(done.sites)
-            n_left = n_known - len(after.named) - bool(after.left_out)
-            if n_left < agreed.min_sites:
-                return after.without_leaving_out(
-                    f"a sum was spoilt; without {after.left_out or after.named[-1]} {n_left} sites "
-                    f"are left, and {agreed.min_sites} are needed"
-                )
-            if after.n_spoilt >= agreed.most_spoilt:
-                return after._replace(stopped=f"{after.n_spoilt} sums were spoilt")
-            return after
-
-        suspicion = self._log.spoil(last, done.sites, why, change, session_id=session_id)
+        suspicion = self._log.spoil(
+            last,
+            done.sites,
+            why,
+            lambda before: self._or_stopped(before.after_spoilt(done.sites)),
+            session_id=session_id,
+        )
         self._faulted.clear()
         return RoundSpoilt(
             f"the sum is spoilt and discarded: {why}",
@@ -378,6 +406,39 @@ class SiteFederation:
             faults=done.faults,
             suspicion=suspicion,
         )
+
+    def _judge(self, gathering: SecureRound, *, failed: bool) -> None:
+        """Write down what a session has shown of sites that misbehave."""
+        accused = gathering.accused.items()
+        pairs = {frozenset((site, owner)) for site, owners in accused for owner in owners}
+        liars = gathering.liars()
+        wasted = failed and gathering.released and self._agreement.privacy is not None
+        if not (pairs or liars or wasted):
+            return
+
+        def change(suspicion: Suspicion) -> Suspicion:
+            if wasted:
+                suspicion = suspicion.one_more(gathering.dropped)
+            if pairs:
+                suspicion = suspicion.accused(pairs)
+            for liar in liars:
+                suspicion = suspicion.excluded(liar)
+            return self._or_stopped(suspicion) if failed else suspicion
+
+        self._log.change_suspicion(change)
+
+    def _or_stopped(self, after: Suspicion) -> Suspicion:
+        """Stop training where a suspect cannot be missed, or where too much was spoilt."""
+        agreed = self._agreement
+        n_left = len(self._known()) - len(after.named) - bool(after.left_out)
+        if (after.left_out or after.named) and n_left < agreed.min_sites:
+            return after.without_leaving_out(
+                f"a round was spoilt; without {after.left_out or after.named[-1]} {n_left} sites "
+                f"are left, and {agreed.min_sites} are needed"
+            )
+        if after.n_spoilt >= agreed.most_spoilt:
+            return after._replace(stopped=f"{after.n_spoilt} rounds were spoilt")
+        return after
 
     def _known(self) -> list[SiteId]:
         return [site for site in self._engine.sites() if site in self._directory]

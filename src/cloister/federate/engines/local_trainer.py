@@ -75,6 +75,9 @@ class LocalTrainer(Protocol):
         ``settled`` says so.
         """
 
+    def is_ready(self, *, round: int, settled: Settled) -> bool:
+        """Tell whether there is anything to learn from; without coins, `train` then teaches it."""
+
     def held_sessions(self) -> frozenset[str]:
         """Return the sessions for which pages were taken that are still there."""
 
@@ -146,6 +149,10 @@ class PopulationTrainer:
             updates=updates,
         )
         return SiteLesson(sums.differences[0], int(sums.n_interactions[0]), updates)
+
+    def is_ready(self, *, round: int, settled: Settled) -> bool:
+        """Say yes: simulated users always have something to learn from."""
+        return True
 
     def held_sessions(self) -> frozenset[str]:
         """Return no session: simulated users learn from new pages in each round."""

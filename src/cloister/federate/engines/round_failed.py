@@ -9,7 +9,7 @@ from cloister.federate.engines.site_call import SiteId
 from cloister.federate.engines.suspicion import Suspicion
 from cloister.privacy.secure_aggregation.errors import AggregationFailed
 
-__all__ = ["RoundFailed", "RoundSpoilt", "TrainingStopped"]
+__all__ = ["NothingLearnt", "RoundFailed", "RoundSpoilt", "TrainingStopped"]
 
 
 class RoundFailed(AggregationFailed):
@@ -78,7 +78,11 @@ class RoundSpoilt(RoundFailed):
 
 
 class TrainingStopped(Conflict):
-    """Training waits for an operator, since sites spoilt too many sums."""
+    """Training waits for an operator, since too many sums were spoilt or released for nothing."""
+
+
+class NothingLearnt(AggregationFailed):
+    """A site has no new pages. Without noise it stays out of the sum: others would stand alone."""
 
 
 def _rebuild(kind: type[RoundFailed], given: tuple[str], fields: dict[str, object]) -> RoundFailed:

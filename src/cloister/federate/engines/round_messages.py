@@ -16,6 +16,7 @@ from cloister.privacy.secure_aggregation.wire import MessageReader, MessageWrite
 __all__ = [
     "RoundAnnouncement",
     "SiteUpdate",
+    "UnreadShares",
     "announced_to",
     "model_bytes",
     "read_model",
@@ -25,6 +26,7 @@ __all__ = [
 
 _ANNOUNCEMENT: Final = b"CRA2"
 _UPDATE: Final = b"CSU1"
+_UNREAD: Final = b"CUS1"
 _MOST_SITES: Final = 100_000
 
 Floats = NDArray[np.float64]
@@ -144,6 +146,41 @@ class SiteUpdate(NamedTuple):
             if len(difference) != n_parameters:
                 raise DataError(f"not {n_parameters} parameters")
             return cls(n_interactions, difference)
+
+
+class UnreadShares(NamedTuple):
+    """A site could not read what others shared with it: it stops before it releases anything.
+
+    Either a named site sent it something else than it should, or the site that says so lies.
+
+    Parameters
+    ----------
+    owners
+        The sites whose shares it could not read.
+
+    Examples
+    --------
+    >>> unread = UnreadShares(("clinic-c",))
+    >>> UnreadShares.is_in(unread.to_bytes()), UnreadShares.from_bytes(unread.to_bytes()) == unread
+    (True, True)
+    """
+
+    owners: tuple[str, ...]
+
+    def to_bytes(self) -> bytes:
+        """Return the message as bytes."""
+        return write_names(MessageWriter().raw(_UNREAD), self.owners).done()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """Read the message; raise `DataError` at anything else."""
+        with reading_message("shares that could not be read", content, _UNREAD) as reader:
+            return cls(read_names(reader))
+
+    @staticmethod
+    def is_in(content: bytes) -> bool:
+        """Tell whether an answer is this message, and no masked input."""
+        return content.startswith(_UNREAD)
 
 
 def model_bytes(model: Floats) -> bytes:

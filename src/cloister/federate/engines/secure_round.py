@@ -11,7 +11,11 @@ from collections.abc import Callable, Mapping
 from cloister.core.errors import CloisterError
 from cloister.federate.engines.engine import Engine, ask_sites
 from cloister.federate.engines.round_failed import RoundFailed
-from cloister.federate.engines.round_messages import RoundAnnouncement, announced_to
+from cloister.federate.engines.round_messages import (
+    RoundAnnouncement,
+    UnreadShares,
+    announced_to,
+)
 from cloister.federate.engines.site_call import SiteId, SiteMethod
 from cloister.privacy.identity import Directory
 from cloister.privacy.secure_aggregation.errors import AggregationFailed
@@ -55,14 +59,21 @@ class SecureRound:
         self._places: dict[SiteId, int] = {}
         self.silent: list[SiteId] = []
         self.late: list[SiteId] = []  # fell silent after others had released
+        self.dropped: list[SiteId] = []  # silent or wrong once others may have released
         self.faults: dict[SiteId, str] = {}
+        self.accused: dict[SiteId, tuple[SiteId, ...]] = {}  # whose shares a site could not read
+        self.released = False  # whether any masked input came
+
+    def liars(self) -> tuple[SiteId, ...]:
+        """Return the sites that are proven to have sent what no honest site sends."""
+        return tuple(map(SiteId, self._server.liars()))
 
     def run(self, told: RoundAnnouncement, last_counted: Mapping[str, int]) -> Aggregate:
         """Run all stages; return the sum over the sites that survived, or raise `RoundFailed`."""
         try:
             return self._run(told, last_counted)
         except AggregationFailed as error:
-            self.faults |= {SiteId(name): "AggregationFailed" for name in self._server.liars()}
+            self.faults |= dict.fromkeys(self.liars(), "AggregationFailed")
             raise RoundFailed(
                 error.what,
                 where=error.where,
@@ -106,6 +117,8 @@ class SecureRound:
                 right.append(site)
             except CloisterError as error:
                 self.faults[site] = type(error).__name__
+        if method in (SiteMethod.MASK_INPUT, SiteMethod.SIGN_SURVIVORS, SiteMethod.REVEAL_SHARES):
+            self.dropped += [site for site in payloads if site not in (*right, *self.accused)]
         return right
 
     def _to_all(self, roster: Roster) -> dict[SiteId, bytes]:
@@ -123,9 +136,16 @@ class SecureRound:
         self._server.add_shares(shares)
 
     def _take_input(self, site: SiteId, answer: bytes) -> None:
+        if UnreadShares.is_in(answer):
+            others = self._places.keys() - {site}
+            owners = {SiteId(name) for name in UnreadShares.from_bytes(answer).owners}
+            if owners and owners <= others:
+                self.accused[site] = tuple(sorted(owners))
+            raise AggregationFailed("it could not read others' shares", where=site)
         masked = MaskedInput.from_bytes(answer)
         self._check_sender(site, masked.sender)
         self._server.add_input(masked)
+        self.released = True
 
     def _take_signature(self, site: SiteId, answer: bytes) -> None:
         signature = SurvivorSignature.from_bytes(answer)

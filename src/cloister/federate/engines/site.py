@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from cloister.core.errors import CloisterError, Conflict, DataError, SettingsError
 from cloister.federate.engines.agreement import FederationAgreement
 from cloister.federate.engines.local_trainer import LocalTrainer, SiteLesson
-from cloister.federate.engines.round_messages import RoundAnnouncement, SiteUpdate
+from cloister.federate.engines.round_failed import NothingLearnt
+from cloister.federate.engines.round_messages import RoundAnnouncement, SiteUpdate, UnreadShares
 from cloister.federate.engines.session_end import EndReply, EndRequest, SessionEnd
 from cloister.federate.engines.site_call import (
     NO_CALL,
@@ -43,12 +44,13 @@ from cloister.privacy.secure_aggregation.messages import (
     SurvivorSet,
     SurvivorSignatures,
 )
-from cloister.rank.ranker import LARGEST_SCORE, Ranker
+from cloister.rank.ranker import LARGEST_PARAMETER, Ranker
 from cloister.store.database import Database
 
 __all__ = ["Site", "SiteKeys"]
 
 _log: Final = logging.getLogger(__name__)
+_NOTHING: Final = "no new pages to learn from"
 _ROUNDING: Final = 1e-9  # sums of doubles: far more than they can be off
 
 
@@ -84,7 +86,8 @@ class Site:
     lies: it trains by its own agreement, takes part in a session once, begins no attempt that is
     not newer than all before, and records each release before it leaves, or refuses it. With
     secure aggregation it shares a sum only with sites that were told the same, and refuses a
-    ranker that the rounds since its last one cannot have led to.
+    ranker that the rounds since its last one cannot have led to. Without noise it stays out of a
+    sum to which it has nothing to add: sites that put in nothing would hide nobody.
 
     Parameters
     ----------
@@ -189,6 +192,10 @@ class Site:
         """
         told = self._announced(call, secure=True)
         self._memory.check_release(told, self._agreement.release())
+        if self._agreement.privacy is None:
+            settled = self._memory.settled(told, self._trainer.held_sessions())
+            if not self._trainer.is_ready(round=told.round_number, settled=settled):
+                raise NothingLearnt(_NOTHING, where=self.site_id)
         keys = self._required_keys()
         session = self._agreement.session(told.session_id, told.members, announced=told.digest())
         self._open = None
@@ -212,7 +219,9 @@ class Site:
             case SiteMethod.SHARE_KEYS:
                 content = client.share_keys(Roster.from_bytes(call.payload)).to_bytes()
             case SiteMethod.MASK_INPUT:
-                client.receive_shares(DeliveredShares.from_bytes(call.payload))
+                if unread := _unread_by(client, DeliveredShares.from_bytes(call.payload)):
+                    self._open = None  # its part is over, and nothing was released
+                    return unread.to_bytes()
                 content = client.mask_input(self._vector(told)).to_bytes()
                 release = self._agreement.release()
                 in_session = partial(
@@ -259,6 +268,9 @@ class Site:
         lesson = self._lesson(told)
         protection = self._agreement.protection
         if protection is None:
+            if not lesson.n_interactions:  # coins, or pages that were deleted meanwhile
+                self._open = None
+                raise NothingLearnt(_NOTHING, where=self.site_id)
             return np.append(lesson.weighted, float(lesson.n_interactions))
         source = self._required_keys().source
         if source is None:
@@ -306,7 +318,7 @@ class Site:
         In the open the coordinator sees every update anyway: there any distance is allowed.
         """
         agreed, keys = self._agreement, self._keys
-        if agreed.ranker.largest_score(told.model) > LARGEST_SCORE:
+        if np.abs(told.model).max() > LARGEST_PARAMETER:
             raise DataError("scores of this ranker may overflow", where=self.site_id)
         if not agreed.secure_aggregation or keys is None:
             return
@@ -329,6 +341,16 @@ class Site:
         if self._keys is None:
             raise SettingsError("secure aggregation needs keys", where="Site.keys")
         return self._keys
+
+
+def _unread_by(client: AggregationClient, delivered: DeliveredShares) -> UnreadShares | None:
+    """Take the others' shares; name whose could not be read."""
+    try:
+        client.receive_shares(delivered)
+    except AggregationFailed:
+        if not client.unreadable:
+            raise
+    return UnreadShares(client.unreadable) if client.unreadable else None
 
 
 def _check_setup(

@@ -44,7 +44,7 @@ _ANSWERS: Final = sa.table(
     sa.column("content", sa.LargeBinary),
 )
 _ROUNDS: Final = KeyedState("site-rounds")  # by training: round, attempt, ledger entry, releases
-_RANKERS: Final = KeyedState("site-rankers")  # by training: the last round begun, and its ranker
+_RANKERS: Final = KeyedState("site-rankers")  # by training: the last that was trained on
 
 
 def _create_table(operations: Operations) -> None:
@@ -129,7 +129,7 @@ class SiteMemory:
         return -1 if found is None else int(found.value["round"])
 
     def trained_on(self, training: str) -> TrainedOn | None:
-        """Return the last ranker of a training that the site began a round with."""
+        """Return the last ranker of a training from which the site released what it learnt."""
         found = self._database.run(lambda c: _RANKERS.get(c, training), read_only=True)
         if found is None:
             return None
@@ -188,8 +188,6 @@ class SiteMemory:
             connection.execute(_ANSWERS.delete().where(_ANSWERS.c.training == told.training))
             self._put_round(connection, told, entry, last)
             self.sessions.join(connection, told)
-            model = model_bytes(told.model).hex()
-            _RANKERS.put(connection, told.training, {"round": told.round_number, "model": model})
             return _put_answer(connection, told, answer)
 
         return self._database.run(work)
@@ -230,6 +228,9 @@ class SiteMemory:
         self, connection: sa.Connection, told: RoundAnnouncement, entry: int, last: dict[str, Any]
     ) -> None:
         n_releases = last.get("n_releases", 0) + (entry > 0)
+        if entry:
+            model = model_bytes(told.model).hex()
+            _RANKERS.put(connection, told.training, {"round": told.round_number, "model": model})
         self._check_number(told, n_releases)
         value = {"round": told.round_number, "attempt": told.attempt}
         _ROUNDS.put(connection, told.training, value | {"entry": entry, "n_releases": n_releases})

@@ -1,4 +1,4 @@
-"""Who may have spoilt sums: a sum over several sites does not say which of them lied.
+"""Who may have spoilt rounds: a sum over several sites does not say which of them lied.
 
 A spoilt sum clears every suspect that was not in it, if one site alone misbehaves. A sum that
 counts clears nobody: the site that misbehaves may have held still. So each round leaves one suspect
@@ -6,6 +6,12 @@ out, and every spoilt sum after the first clears at least one. The last suspect 
 one site alone misbehaves, whatever it does and when, no honest site is named, and it spoils at most
 as many sums as there were sites in the first one. If several take turns, they can clear each other
 and get an honest site named: sums that are spoilt without the named site show it.
+
+A site that cannot read another's shares says so: one of the two lies. These are the suspects then,
+among those that there were. A site that is proven to have sent what no honest site sends is named
+at once. A site that drops out late proves nothing: it may have been killed. With privacy, attempts
+that fail after sites have released are counted, and training stops after as many as after spoilt
+sums.
 """
 
 from __future__ import annotations
@@ -34,9 +40,12 @@ class Suspicion(NamedTuple):
     named
         Sites that no round asks any more, until an operator readmits them.
     n_spoilt
-        Spoilt sums since training began or an operator let it go on.
+        Spoilt sums, and attempts that failed after sites had released, since training began or an
+        operator let it go on.
     stopped
         Why training waits for an operator; empty where it does not.
+    late
+        How often each site dropped out of an attempt that failed after others had released.
 
     Examples
     --------
@@ -53,13 +62,33 @@ class Suspicion(NamedTuple):
     named: tuple[str, ...] = ()
     n_spoilt: int = 0
     stopped: str = ""
+    late: dict[str, int] = {}  # noqa: RUF012 - never changed in place
 
     def after_spoilt(self, sites: Collection[str]) -> Self:
         """Return what is known after a spoilt sum over these sites."""
+        return self.one_more().one_of(sites)
+
+    def one_more(self, late: Collection[str] = ()) -> Self:
+        """Return this after one more round was spoilt, from which these sites dropped out late."""
+        times = self.late | {site: self.late.get(site, 0) + 1 for site in late}
+        return self._replace(n_spoilt=self.n_spoilt + 1, late=times)
+
+    def one_of(self, sites: Collection[str]) -> Self:
+        """Return what is known if one of these sites misbehaves."""
         left = {site: n for site, n in self.suspects.items() if site in sites}
         # None left: several sites misbehave, and what cleared a site before clears it no more.
-        suspects = left or dict.fromkeys(sorted(sites), 0)
-        return self._replace(n_spoilt=self.n_spoilt + 1)._among(suspects)
+        return self._among(left or dict.fromkeys(sorted(sites), 0))
+
+    def accused(self, pairs: Collection[frozenset[str]]) -> Self:
+        """Return what is known if one of each pair lies: who accuses, and who is accused.
+
+        Examples
+        --------
+        >>> Suspicion().accused([frozenset("ac"), frozenset("bc")]).named
+        ('c',)
+        """
+        in_all = frozenset.intersection(*pairs)
+        return self.one_of(in_all or frozenset.union(*pairs))
 
     def after_counted(self, sites: Collection[str]) -> Self:
         """Return what is known after a round over these sites that counted."""
@@ -105,6 +134,9 @@ class Suspicion(NamedTuple):
         parts = [f"{', '.join(self.named)} left out until readmitted"] if self.named else []
         if self.left_out:
             parts.append(f"the next round leaves out {self.left_out}, a suspect")
+        if self.late:
+            times = ", ".join(f"{site} {n}" for site, n in sorted(self.late.items()))
+            parts.append(f"dropped out late, times: {times}")
         if self.stopped:
             parts.append(f"training is stopped ({self.stopped}): exclude a site, or resume")
         return "; ".join(parts)

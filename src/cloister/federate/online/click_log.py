@@ -52,8 +52,9 @@ class ClickLogSettings(Settings):
         So long a page is kept at most; `ClickLog.forget_old` deletes older ones.
     max_pages_of_user, max_bytes_of_user
         Before a page is added beyond either, the oldest pages of its user are deleted. Pages that a
-        round has taken count, and stay: they must not count twice. The new page always stays. So
-        the pages of a user exceed neither by more than one page.
+        round has taken count, and stay: they must not count twice. The new page always stays. No
+        round takes more pages of a user whose taken pages reach either. So the pages of a user
+        exceed the number by one at most, and the bytes by two pages.
     """
 
     settle_s: float = Field(default=1800.0, ge=0)
@@ -230,6 +231,14 @@ class ClickLog:
     def forget_old(self) -> int:
         """Delete all pages that are older than the settings allow; return how many."""
         return self.forget_older_than(self.settings.keep_s)
+
+    def users_full(self, connection: sa.Connection) -> set[str]:
+        """Return the users whose pages that rounds have taken fill their quota."""
+        full = (sa.func.count() >= self.settings.max_pages_of_user) | (
+            sa.func.sum(_SIZE) >= self.settings.max_bytes_of_user
+        )
+        query = sa.select(PAGES.c.agent).where(PAGES.c.taken_by != FREE)
+        return set(connection.scalars(query.group_by(PAGES.c.agent).having(full)))
 
     def settled_before(self) -> int:
         """Return the time up to which pages were shown that take no more clicks."""

@@ -82,6 +82,16 @@ class ClickTrainer:
         n_pages = np.array([len(user) for user in users], np.int64)
         return self._lesson(updates, n_pages)
 
+    def is_ready(self, *, round: int, settled: Settled) -> bool:
+        """Tell whether any user has pages that this round may take."""
+        taking = self._taking(round, settled)
+
+        def work(connection: sa.Connection) -> bool:
+            settle_rounds(connection, taking)
+            return bool(self._ready(connection, taking))
+
+        return self._log.database.run(work)
+
     def held_sessions(self) -> frozenset[str]:
         """Return the sessions for which pages were taken that are still there."""
         return self._log.database.run(
@@ -95,10 +105,14 @@ class ClickTrainer:
     def _take(self, taking: Taking) -> list[list[LoggedPage]]:
         def work(connection: sa.Connection) -> list[list[LoggedPage]]:
             settle_rounds(connection, taking)
-            users = [user for user in users_ready(connection, taking) if self._takes_part()]
+            users = [user for user in self._ready(connection, taking) if self._takes_part()]
             return take_pages(connection, taking, users, self._max_pages)
 
         return self._log.database.run(work)
+
+    def _ready(self, connection: sa.Connection, taking: Taking) -> list[str]:
+        full = self._log.users_full(connection)
+        return [user for user in users_ready(connection, taking) if user not in full]
 
     def _takes_part(self) -> bool:
         rate = self._agreement.sampling_rate

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from cloister.adversary.malicious_site import STRATEGIES, MaliciousSite
+from cloister.adversary.malicious_site import BREACHES, STRATEGIES, Breach, MaliciousSite
 from cloister.core.random import stream
 from cloister.data.clicks import click_model
 from cloister.data.partitions import iid
@@ -46,6 +46,7 @@ MALICIOUS: Final = SITES[2]
 USERS: Final = 60  # of each site
 ROUNDS: Final = 20
 SEED: Final = 3
+ALL: Final = (*STRATEGIES, *BREACHES)
 COUNTS: Final = ("count too high", "count negative")  # with noise no count is sent
 COMMON: Final[dict[str, Any]] = {
     "name": "bench",
@@ -75,9 +76,7 @@ class _Outcome(NamedTuple):
     ndcg_at_10: float
 
 
-def run(
-    advance: Advance, *, rounds: int = ROUNDS, strategies: Collection[str] = STRATEGIES
-) -> Figures:
+def run(advance: Advance, *, rounds: int = ROUNDS, strategies: Collection[str] = ALL) -> Figures:
     """Train with each strategy, and say what it did."""
     fold = load_fold(DATA)
     users = Population(iid(fold.train, len(SITES) * USERS), click_model("perfect", 5))
@@ -124,8 +123,10 @@ def _trained(
         InProcessEngine(sites),
         MALICIOUS,
         agreed,
-        STRATEGIES[strategy],
+        STRATEGIES.get(strategy, STRATEGIES["honest"]),
         rng=stream(SEED, "strategy", strategy),
+        breach=BREACHES.get(strategy, Breach()),
+        own=sites[MALICIOUS],
     )
     state = stack.enter_context(Database.open(folder / "coordinator.db"))
     federation = SiteFederation(engine, state, agreed, directory=directory)
@@ -136,7 +137,9 @@ def _followed(
     federation: SiteFederation, sites: dict[SiteId, Site], test: RankingData, rounds: int
 ) -> _Outcome:
     farthest, n_stops, named_in = 0.0, 0, 0
-    while federation.n_rounds < rounds:
+    for _ in range(3 * rounds):  # attempts
+        if federation.n_rounds == rounds:
+            break
         before = federation.model
         try:
             federation.step()

@@ -169,6 +169,7 @@ class Coordinator:
             suspects=found.suspects,
             left_out=found.left_out,
             named=list(found.named),
+            late=found.late,
             stopped=found.stopped,
         )
 

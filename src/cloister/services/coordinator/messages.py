@@ -93,14 +93,16 @@ class SuspicionAnswer(Message):
     """Nodes that may have spoilt sums.
 
     ``suspects`` are in every spoilt sum, with the number of rounds that counted without them. The
-    next round leaves ``left_out`` out. No round asks ``named`` nodes. ``stopped`` says why training
-    waits for the operator; it is empty where it does not.
+    next round leaves ``left_out`` out. No round asks ``named`` nodes. ``late`` counts how often
+    each node dropped out of an attempt that failed after others had released. ``stopped`` says
+    why training waits for the operator; it is empty where it does not.
     """
 
     n_spoilt: int  # in the whole training
     suspects: dict[str, int]
     left_out: str
     named: list[str]
+    late: dict[str, int]
     stopped: str
 
 
