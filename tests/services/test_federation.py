@@ -172,6 +172,7 @@ def test_a_federation_searches_learns_loses_a_node_in_mid_round_and_counts_every
     # The third: clinic-b is back, and what it lost is in.
     scene.processes.start("clinic-b")
     wait_until(lambda: not scene.asked("coordinator", "/v1/status")["silent_nodes"])
+    n_shown += search_and_click(scene, 3)  # without new pages a node stays out
     time.sleep(SETTLE_S + 0.2)
     wanted = literal_mean(scene, model_now(scene), *NODES)
     done = scene.run_round()
