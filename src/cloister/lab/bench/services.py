@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from cloister.core.ids import AgentId
 from cloister.core.rights import Reader
 from cloister.federate.engines.agreement import FederationAgreement
 from cloister.federate.engines.federation import SiteFederation
@@ -23,6 +24,7 @@ from cloister.federate.engines.site_call import SiteId
 from cloister.federate.engines.site_file import site_keys
 from cloister.federate.online.click_log import ClickLog
 from cloister.federate.online.click_trainer import ClickTrainer
+from cloister.federate.online.page_table import ShownPage
 from cloister.lab.bench import Advance, Figures
 from cloister.lab.bench.process_memory import family_memory_mb
 from cloister.pods.overlay.in_process import InProcessOverlay
@@ -43,6 +45,8 @@ __all__ = ["run"]
 NODES: Final = ("clinic-a", "clinic-b", "clinic-c")
 N_SEARCHES: Final = 200
 N_ROUNDS: Final = 20
+MOST_ROUNDS: Final = 2 * N_ROUNDS  # those that are timed, and those around a silent node
+OTHER: Final = AgentId("of:others")
 TIMEOUT_S: Final = 3.0
 SETTINGS: Final = {
     "node": '[clicks]\nsettle_s = 0.5\n[publishing]\nform = "threshold"\nthreshold = 2\n',
@@ -70,6 +74,9 @@ def run(advance: Advance) -> Figures:
         advance(1, N_STEPS)
         figures: Figures = {"documents": n_pods} | _in_process(folder, clinics)
         advance(2, N_STEPS)
+        for node in NODES:
+            with Database.open(folder.folder / node / "state.db") as database:
+                _show_pages(database, folder.roster.agreement)
         with Processes(folder) as processes:
             figures["start_wall_s"] = _seconds(processes.start)
             figures |= _searches(folder, clinics)
@@ -126,6 +133,8 @@ def _round_in_process(folder: FederationFolder) -> float:
             )
             for node in NODES
         }
+        for node in NODES:
+            _show_pages(opened[node], roster.agreement)
         federation = SiteFederation(
             InProcessEngine(sites),
             opened["coordinator"],
@@ -136,6 +145,16 @@ def _round_in_process(folder: FederationFolder) -> float:
         for database in opened.values():
             database.close()
     return statistics.median(took)
+
+
+def _show_pages(database: Database, agreement: FederationAgreement) -> None:
+    """Put so many old pages into a node's log that it has new ones for every round."""
+    log = ClickLog(database, clock=lambda: time.time() - 86_400)
+    rng = np.random.default_rng(1)
+    for _ in range(MOST_ROUNDS * agreement.training.queries_per_round):
+        features = rng.random((10, len(PAGE_FEATURES)))
+        page_id = log.show(ShownPage(OTHER, "0" * 64, features, np.zeros(10), rng.permutation(10)))
+        log.click(page_id, OTHER, 1)
 
 
 def _searches(folder: FederationFolder, clinics: SampleClinics) -> Figures:
