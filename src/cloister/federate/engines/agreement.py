@@ -114,8 +114,9 @@ class FederationAgreement(Settings):
     privacy
         What may be revealed of a user. It needs secure aggregation: sites add the noise in shares.
     most_spoilt
-        With secure aggregation: training stops after so many sums that some site spoilt, until an
-        operator lets it go on. Each costs the other sites a release.
+        With secure aggregation: training stops after so many rounds that some site spoilt, until an
+        operator lets it go on. Each costs the other sites a release. With ``privacy``, attempts
+        that failed after sites had released count, too.
     simulated
         Whether what is drawn can be drawn again from a seed: then nobody is protected, and all
         records say so.
