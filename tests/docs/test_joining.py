@@ -27,7 +27,7 @@ def test_a_clinic_joins_as_the_guide_says(tmp_path: Path) -> None:
             else:
                 for step in steps_in(content):
                     terminal.check(step)
-                    if " federation round " in step.command:
+                    if " federation status " in step.command:
                         terminal.check(Step(SEARCH, ('{…"missing_nodes": []…}',)))
     assert re.fullmatch(r"[0-9a-f]+", said[1])  # the roster's digest
     assert said[2] == "notes/visit.txt []"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from cloister.core.errors import CloisterError
 from cloister.federate.engines.engine import Engine, ask_sites
-from cloister.federate.engines.round_failed import RoundFailed
+from cloister.federate.engines.round_failed import NothingLearnt, RoundFailed
 from cloister.federate.engines.round_messages import (
     RoundAnnouncement,
     UnreadShares,
@@ -74,10 +74,11 @@ class SecureRound:
             return self._run(told, last_counted)
         except AggregationFailed as error:
             self.faults |= dict.fromkeys(self.liars(), "AggregationFailed")
+            idle = sum(fault == NothingLearnt.__name__ for fault in self.faults.values())
             raise RoundFailed(
-                error.what,
+                f"{error.what} ({idle} sites have no new pages)" if idle else error.what,
                 where=error.where,
-                remedy=error.remedy,
+                remedy="wait until users of more sites have searched" if idle else error.remedy,
                 silent=self.silent,
                 faults=self.faults,
             ) from error
