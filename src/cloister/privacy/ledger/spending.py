@@ -26,6 +26,7 @@ __all__ = [
     "Spent",
     "add_spent",
     "charged",
+    "counted_as",
     "counts_for",
     "losses_at",
     "refuse_beyond",
@@ -67,14 +68,22 @@ _SPENT: Final = (
 
 def spent_by(entry: Entry) -> Spent:
     """Return what one recorded release adds; its note makes no difference."""
-    simulated, without_note = _counted_as(entry.body)
-    return Spent(entry.party_id, entry.recipient, simulated, without_note, 1)
+    simulated, release = counted_as(entry.body)
+    return Spent(entry.party_id, entry.recipient, simulated, release, 1)
+
+
+class CountedAs(NamedTuple):
+    """What equal releases have in common."""
+
+    simulated: bool
+    release: str
 
 
 @lru_cache(maxsize=4096)
-def _counted_as(body: str) -> tuple[bool, str]:
+def counted_as(body: str) -> CountedAs:
+    """Return as what a recorded release is counted: in this version's words, without its note."""
     release = read_release(body)
-    return release.simulated, release.model_copy(update={"note": ""}).canonical()
+    return CountedAs(release.simulated, release.model_copy(update={"note": ""}).canonical())
 
 
 def add_spent(connection: sa.Connection, one: Spent) -> None:
