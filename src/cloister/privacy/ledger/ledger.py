@@ -251,7 +251,8 @@ class Ledger(Closing):
 
         A limit of the file is set when the file is new or names another one than before: what a
         command has set since stays. A standard limit is set where nobody has ever set or taken
-        away one of that level.
+        away one of that level. Nothing changes while a restore holds the party; of a level that
+        was held, a command alone sets the limit from then on.
 
         Parameters
         ----------
@@ -263,11 +264,17 @@ class Ledger(Closing):
 
         def work(connection: sa.Connection) -> None:
             self._begin(connection)
-            known = [e for e in entries_in(connection, party_id=party_id) if e.kind == "limit"]
+            known = list(entries_in(connection, party_id=party_id, kind="limit"))
+            by_level = {
+                level: [one for one in known if level in change_of(one.body)]
+                for level in STANDARD_LIMITS
+            }
+            if any(here and here[-1].is_hold for here in by_level.values()):
+                return
             for level, standard in STANDARD_LIMITS.items():
-                here = [one for one in known if level in change_of(one.body)]
+                here = by_level[level]
                 by_file = [one.limit for one in here if one.purpose == FROM_FILE]
-                if level in wanted:
+                if level in wanted and not any(one.is_hold for one in here):
                     if not by_file or by_file[-1] != wanted[level].fixed():
                         body = limit_body(wanted[level], None)
                         self._append_limit(connection, label._replace(purpose=FROM_FILE), body)

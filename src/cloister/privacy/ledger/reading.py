@@ -7,7 +7,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from cloister.privacy.ledger.entry import BEGINNING, Entry, Head, change_limits
+from cloister.privacy.ledger.entry import BEGINNING, Entry, EntryKind, Head, change_limits
 from cloister.privacy.ledger.limits import Limit
 from cloister.privacy.ledger.tables import ENTRIES
 from cloister.privacy.level import Level
@@ -42,10 +42,16 @@ def limits_in(connection: sa.Connection, party_id: str) -> dict[Level, Limit]:
 
 
 def entries_in(
-    connection: sa.Connection, *, party_id: str | None = None, after: int = 0
+    connection: sa.Connection,
+    *,
+    party_id: str | None = None,
+    kind: EntryKind | None = None,
+    after: int = 0,
 ) -> Iterator[Entry]:
     """Read entries in order, some at a time, in a caller's transaction."""
     query = sa.select(*ENTRY_COLUMNS).order_by(ENTRIES.c.number).limit(PAGE)
+    if kind is not None:
+        query = query.where(ENTRIES.c.kind == kind)
     if party_id is not None:
         query = query.where(ENTRIES.c.party_id == party_id)
     while page := connection.execute(query.where(ENTRIES.c.number > after)).all():

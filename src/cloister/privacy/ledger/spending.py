@@ -133,11 +133,11 @@ def counts_for(limit: Limit, limits: Mapping[Level, Limit], release: str) -> boo
 
     It does, but for two: releases that somebody agreed to by name because they have no bound at
     this level; and releases that protect a larger unit for which there is a limit too, since that
-    limit bounds them.
+    limit bounds them (unless they say that every limit counts them).
     """
     stated = read_release(release)
     larger = stated.level != limit.level and stated.level.covers(limit.level)
-    if larger and stated.level in limits:
+    if larger and stated.level in limits and not stated.every_limit:
         return False
     return not stated.consent or _charge(release, limit.level, limit.filter.order).has_bound
 
