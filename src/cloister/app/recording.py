@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from cloister.app.output import say
-
 if TYPE_CHECKING:
     from cloister.federate.learner import Recorder
     from cloister.privacy.release import Release
@@ -21,8 +19,8 @@ READERS: Final = "readers"  # of rankers; each release's note says on what it re
 def recorder(address: str | None, party_id: str) -> Iterator[Recorder | None]:
     """Give what records the rounds of one simulated training; None without a ledger.
 
-    The ledger must be there: a new one would have no limits. A simulation sends nothing: its
-    entries have an empty payload and are delivered at once.
+    The ledger must be there, and somebody must have set the party's limit or said that there is
+    none. A simulation sends nothing: its entries have an empty payload and are delivered at once.
     """
     if address is None:
         yield None
@@ -30,8 +28,7 @@ def recorder(address: str | None, party_id: str) -> Iterator[Recorder | None]:
     from cloister.privacy.ledger.ledger import Ledger
 
     with Ledger.open(address, create=False) as ledger:
-        if ledger.limit(party_id) is None:
-            say(f"note: the ledger has no limit for {party_id}")
+        ledger.require_party(party_id)
 
         def record(release: Release) -> None:
             receipt = ledger.release(

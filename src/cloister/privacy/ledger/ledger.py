@@ -53,6 +53,7 @@ from cloister.privacy.ledger.writing import (
     append,
     passed,
     record,
+    refuse_unknown,
     sole_writer,
 )
 from cloister.privacy.level import Level
@@ -289,6 +290,11 @@ class Ledger(Closing):
     def parties(self) -> list[str]:
         """Return all parties with a release or a limit, in the order of their names."""
         return self.database.run(parties_in, read_only=True)
+
+    def require_party(self, party_id: str) -> None:
+        """Raise `NotFound` if nobody has set a limit for a party, or said that there is none."""
+        read = partial(account_in, party_id=party_id, simulated=False)
+        refuse_unknown(self.database.run(read, read_only=True))
 
     def limits(self, party_id: str) -> dict[Level, Limit]:
         """Return the limits of a party, by level."""

@@ -12,7 +12,7 @@ from cloister.privacy.ledger.limits import Limit
 from cloister.privacy.ledger.tables import ENTRIES
 from cloister.privacy.level import Level
 
-__all__ = ["ENTRY_COLUMNS", "entries_in", "head_in", "limits_in", "parties_in"]
+__all__ = ["ENTRY_COLUMNS", "entries_in", "head_in", "limited_parties_in", "limits_in", "parties_in"]
 
 ENTRY_COLUMNS: Final = tuple(ENTRIES.c[name] for name in Entry._fields)
 PAGE: Final = 1000  # entries read at a time
@@ -62,3 +62,9 @@ def entries_in(
 def parties_in(connection: sa.Connection) -> list[str]:
     """Return all parties with a release or a limit, in the order of their names."""
     return sorted(connection.scalars(sa.select(ENTRIES.c.party_id).distinct()))
+
+
+def limited_parties_in(connection: sa.Connection) -> list[str]:
+    """Return the parties for which somebody has set a limit, or said that there is none."""
+    query = sa.select(ENTRIES.c.party_id).where(ENTRIES.c.kind == "limit").distinct()
+    return sorted(connection.scalars(query))
