@@ -271,6 +271,28 @@ def test_a_run_stops_at_the_limit_of_its_party(run: Run, tmp_path: Path) -> None
         assert kept.cost("us", delta=1e-4, simulated=True).epsilon <= 1
 
 
+def test_a_limit_at_another_order_than_the_plans_is_refused_before_the_work(
+    run: Run, tmp_path: Path
+) -> None:
+    ledger = str(tmp_path / "ledger.db")
+    limit = Limit(epsilon=1.0, delta=1e-6)
+    with Ledger.open(ledger) as made:
+        made.set_limit("us", limit, purpose="test")
+    sizes = ("--data", WORLD, "--clients", "2000", "--participants", "2", "--rounds", "100")
+    options = ("--epsilon", "1", "--delta", "1e-6", "--ledger", ledger, "--party", "us")
+    outcome = run(*sizes, *options, "--json")
+    assert outcome.code == 1
+    assert 'the 100 planned releases of party "us" do not fit' in outcome.json["error"]
+    remedy = outcome.json["remedy"]
+    order = float(remedy[remedy.index("order = ") + 8 :].split()[0])
+    with Ledger.open(ledger, create=False) as kept:
+        assert len(kept.entries()) == 1
+        kept.set_limit("us", limit.model_copy(update={"order": order}), purpose="the plan's")
+    assert run(*sizes, *options, "--json").code == 0
+    with Ledger.open(ledger, create=False) as kept:
+        assert len(kept.entries()) == 2 + 100
+
+
 @pytest.mark.parametrize("more", [("--method", "pdgd"), ("--seeds", "2", "--out", "o")])
 def test_a_ledger_is_refused_where_nothing_is_released_or_runs_are_many(
     run: Run, tmp_path: Path, more: tuple[str, ...]

@@ -333,3 +333,24 @@ def test_epsilons_of_pure_releases_add_up_where_that_is_less() -> None:
     assert decides.admits(half.times(2))
     assert decides.spent(half.times(2)) == 1.0
     assert not decides.admits(half.times(3))
+
+
+def test_a_plan_that_needs_its_own_order_is_refused_at_any_other(tmp_path: Path) -> None:
+    plan = planned_noise(4.5, 1e-5, n_rounds=1000, sampling_rate=0.01)
+    one = GaussianRelease(
+        level="user", sigma=plan.multiplier, sensitivity=1.0, sampling_rate=0.01
+    )
+    limit = Limit(epsilon=4.5, delta=1e-5)
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        ledger.set_limit("clinic", limit, purpose="the usual order")
+        with pytest.raises(BudgetExceeded, match=f"--order {plan.order!r}.*order = {plan.order!r}"):
+            ledger.check_plan(one, 1000, party_id="clinic", order=plan.order)
+        ledger.check_plan(one, 50, party_id="clinic", order=plan.order)
+        better = limit.model_copy(update={"order": plan.order})
+        ledger.set_limit("clinic", better, purpose="the plan's order")
+        ledger.check_plan(one, 1000, party_id="clinic", order=plan.order)
+        # No order helps: the ledger refuses when the time comes.
+        ledger.check_plan(one, 2000, party_id="clinic", order=plan.order)
+        for closed in (Limit(epsilon=0, delta=1e-5), None):
+            ledger.set_limit("clinic", closed, purpose="test")
+            ledger.check_plan(one, 1000, party_id="clinic", order=plan.order)

@@ -97,7 +97,7 @@ def planned_noise(
     Examples
     --------
     >>> planned_noise(4.5, 1e-5, n_rounds=1000, sampling_rate=0.01)
-    PlannedNoise(multiplier=0.7484, order=4.084...)
+    PlannedNoise(multiplier=0.7484, order=4.084)
     """
     _check_plan(epsilon, delta, n_rounds, sampling_rate)
     usual = PrivacyFilter.of(epsilon, delta)

@@ -44,7 +44,7 @@ from cloister.privacy.ledger.outbox import (
     pending_in,
 )
 from cloister.privacy.ledger.reading import entries_in, head_in, limits_in, parties_in
-from cloister.privacy.ledger.spending import losses_at, spent
+from cloister.privacy.ledger.spending import losses_at, refuse_order, spent
 from cloister.privacy.ledger.tables import ENTRIES, LEDGER_SCHEMA
 from cloister.privacy.ledger.writing import (
     Payload,
@@ -200,6 +200,27 @@ class Ledger(Closing):
         Another release in between may still use up what is left.
         """
         self._check(release, checked_label(party_id, recipient, purpose))
+
+    def check_plan(
+        self, release: Release, n_releases: int, *, party_id: str, order: float
+    ) -> None:
+        """Raise `BudgetExceeded` if a plan does not fit a limit of its party, but would at an order.
+
+        Parameters
+        ----------
+        release, n_releases
+            What is planned: so many equal releases.
+        party_id
+            Whose privacy they cost.
+        order
+            The one that their noise was chosen for (`planned_noise`).
+        """
+        read = partial(account_in, party_id=party_id, simulated=release.simulated)
+        account = self.database.run(read, read_only=True)
+        for limit in account.limits.values():
+            refuse_order(
+                limit, account.limits, party_id, account.spent, release, n_releases, order
+            )
 
     def _check(self, release: Release, label: Label) -> None:
         read = partial(account_in, party_id=label.party_id, simulated=release.simulated)

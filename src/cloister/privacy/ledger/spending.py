@@ -30,6 +30,7 @@ __all__ = [
     "counts_for",
     "losses_at",
     "refuse_beyond",
+    "refuse_order",
     "spent",
     "spent_by",
 ]
@@ -176,6 +177,37 @@ def refuse_beyond(
         f"(delta {limit.delta:.6g}, level {limit.level}); "
         f"{_outcome(release, limit, so_far, after)}",
         remedy=_remedy(party_id, limit, after),
+    )
+
+
+def refuse_order(
+    limit: Limit,
+    limits: Mapping[Level, Limit],
+    party_id: str,
+    before: Sequence[Spent],
+    release: Release,
+    n_releases: int,
+    order: float,
+) -> None:
+    """Raise `BudgetExceeded` if so many releases do not fit a limit, but would at an order."""
+    text = release.canonical()
+    if limit.epsilon == 0 or not counts_for(limit, limits, text):
+        return
+
+    def fit(one: Limit) -> bool:
+        planned = _charge(text, one.level, one.filter.order).times(n_releases)
+        return one.filter.admits(charged(one, limits, before).plus(planned))
+
+    if fit(limit) or not fit(limit.model_copy(update={"order": order})):
+        return
+    decides = limit.filter
+    raise BudgetExceeded(
+        f'the {n_releases} planned releases of party "{party_id}" do not fit its limit, {limit}, '
+        f"at order {decides.order:.6g}; at the plan's order they do",
+        remedy="set the limit with this order before the training begins: "
+        f"cloister ledger limit {party_id} --level {limit.level} --epsilon {limit.epsilon!r} "
+        f"--delta {limit.delta!r} --failures {decides.failures:.6g} --order {order!r}; or write "
+        f"order = {order!r} under the limit in the node's file",
     )
 
 
