@@ -32,6 +32,7 @@ from cloister.privacy.releases.laplace import DiscreteLaplaceRelease, LaplaceRel
 from cloister.privacy.releases.noisy_tables import NoisyTable, NoisyTablesRelease
 from cloister.privacy.releases.randomised_response import RandomisedResponseRelease
 from cloister.privacy.releases.tree import TreeRelease
+from cloister.sketch.release_noise import NoisyReleaseSettings, planned_release
 
 TO_HUB = {"party_id": "clinic", "recipient": "hub", "purpose": "test"}
 USER = Level.USER
@@ -354,3 +355,22 @@ def test_a_plan_that_needs_its_own_order_is_refused_at_any_other(tmp_path: Path)
         for closed in (Limit(epsilon=0, delta=1e-5), None):
             ledger.set_limit("clinic", closed, purpose="test")
             ledger.check_plan(one, 1000, party_id="clinic", order=plan.order)
+
+
+def test_own_deltas_that_close_the_sum_are_named_with_the_remedy_that_helps(
+    tmp_path: Path,
+) -> None:
+    release = planned_release(NoisyReleaseSettings(epsilon=1.0), n_documents=1000)
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        limit = Limit(epsilon=2.0, delta=1e-6, level="token")
+        ledger.set_limit("clinic", limit, purpose="body and title")
+        ledger.release(release, b"body", **TO_HUB)
+        with pytest.raises(BudgetExceeded, match="own deltas .* add up to 2e-07") as refused:
+            ledger.release(release, b"title", **TO_HUB)
+        assert "--epsilon 2 --delta 1e-06 --failures 2e-07" in refused.value.remedy
+        wider = limit.model_copy(update={"failures": 2e-7})
+        ledger.set_limit("clinic", wider, purpose="as the remedy says")
+        ledger.release(release, b"title", **TO_HUB)
+        with pytest.raises(BudgetExceeded, match="would bring it to") as refused:
+            ledger.release(release, b"a third", **TO_HUB)
+        assert "failures" not in refused.value.remedy  # more of delta set aside would not help

@@ -16,7 +16,7 @@ from cloister.privacy.accounting import FINE_STEP, Accounting, composed_epsilon,
 from cloister.privacy.filters import ORDERS, PrivacyFilter
 from cloister.privacy.loss import Loss
 
-__all__ = ["PlannedNoise", "noise_multiplier", "planned_noise"]
+__all__ = ["PlannedNoise", "noise_multiplier", "planned_noise", "rounded_up"]
 
 MOST_EPSILON: Final = 1e5  # what costs more promises nothing
 COARSE_STEP: Final = 10 * FINE_STEP  # while searching; what is found is checked with fine steps
@@ -59,7 +59,7 @@ def noise_multiplier(
     root = math.sqrt(math.log(1 / delta))
     ample = math.sqrt(n_rounds / 2) * (math.sqrt(root**2 + epsilon) + root) / epsilon
     quick = _least_noise(question, "rdp", ample)
-    return _rounded_up(quick if method == "rdp" else _least_noise(question, method, quick))
+    return rounded_up(quick if method == "rdp" else _least_noise(question, method, quick))
 
 
 def _check_plan(epsilon: float, delta: float, n_rounds: int, sampling_rate: float) -> None:
@@ -116,7 +116,7 @@ def planned_noise(
                 break
             noise = _least_fitting(found.multiplier, sampling_rate, order, budget)
             found = PlannedNoise(noise, order)
-    return PlannedNoise(_rounded_up(found.multiplier), found.order)
+    return PlannedNoise(rounded_up(found.multiplier), found.order)
 
 
 def _fits(noise: float, sampling_rate: float, order: float, budget: float) -> bool:
@@ -164,7 +164,8 @@ def _least_noise(question: _Question, method: Accounting, start: float) -> float
     return float(found)
 
 
-def _rounded_up(value: float, figures: int = 4) -> float:
+def rounded_up(value: float, figures: int = 4) -> float:
+    """Round up to so many figures."""
     unit = 10.0 ** (math.floor(math.log10(value)) - figures + 1)
     up = math.ceil(value / unit) * unit
     return float(f"{up:.{figures}g}")

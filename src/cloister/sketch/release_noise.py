@@ -32,7 +32,7 @@ from pydantic import Field
 from cloister.core.errors import SettingsError
 from cloister.core.settings import Settings
 from cloister.privacy.accounting import composed_epsilon, losses_of
-from cloister.privacy.calibration import noise_multiplier
+from cloister.privacy.calibration import noise_multiplier, rounded_up
 from cloister.privacy.level import Level
 from cloister.privacy.loss import Loss
 from cloister.privacy.mechanisms.noise_table import LEAST_WIDTH, MOST_WIDTH
@@ -274,15 +274,9 @@ def _refuse_too_wide(epsilon: float, delta: float, division: _Division) -> None:
         return
     least = division.cost(widest, delta)
     if least > epsilon:
-        enough = _rounded_up(least * (1 + 2 * ENOUGH))
+        enough = rounded_up(least * (1 + 2 * ENOUGH), 2)
         raise SettingsError(
             f"{epsilon:g} asks for wider noise than can be drawn (sigma up to {MOST_WIDTH:g})",
             where="epsilon",
             remedy=f"raise epsilon to {enough:g}, or take fewer rows",
         )
-
-
-def _rounded_up(number: float) -> float:
-    """Round up to two figures."""
-    unit = 10.0 ** (math.floor(math.log10(number)) - 1)
-    return math.ceil(number / unit) * unit

@@ -86,7 +86,8 @@ class Consent(Settings):
         Who may get them, as the ledger has it: ``coordinator``, ``broker``.
     purpose
         What for: the name of a training, or ``published statistics``. It covers this purpose and
-        those that continue it after a comma ("pilot, round 3").
+        those that continue it after a comma and a space ("pilot, round 3"), which no training's
+        name can hold.
 
     Examples
     --------
@@ -108,7 +109,7 @@ class Consent(Settings):
 
     def covers(self, recipient: str, purpose: str) -> bool:
         """Tell whether a release is one of those that were agreed to."""
-        begins = purpose == self.purpose or purpose.startswith(f"{self.purpose},")
+        begins = purpose == self.purpose or purpose.startswith(f"{self.purpose}, ")
         return recipient == self.recipient and begins
 
 

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import sqlalchemy as sa
 
 from cloister.core.errors import BudgetExceeded
+from cloister.privacy.calibration import rounded_up
 from cloister.privacy.filters import Charge, charge_of, total_charge
 from cloister.privacy.ledger.entry import Entry
 from cloister.privacy.ledger.limits import Limit
@@ -230,9 +231,28 @@ def _outcome(release: Release, limit: Limit, so_far: Charge, after: Charge) -> s
             f"{decides.failures:.3g} of delta is set aside for them"
         )
     epsilon = decides.spent(after)
-    if math.isfinite(epsilon):
-        return f"this release would bring it to {_shown(epsilon)}"
-    return "with this release no finite epsilon holds at that delta"
+    if not math.isfinite(epsilon):
+        return "with this release no finite epsilon holds at that delta"
+    told = f"this release would bring it to {_shown(epsilon)}"
+    if _needed_failures(limit, after):
+        told += (
+            f", since the own deltas of releases made in one go add up to {after.own_delta:.3g} "
+            f"and {decides.failures:.3g} of delta is set aside for them"
+        )
+    return told
+
+
+def _needed_failures(limit: Limit, after: Charge) -> float:
+    """Return how much of delta has to be set aside for releases to pass; 0 if that does not help.
+
+    Their epsilons add up to little enough, but their own deltas close that account.
+    """
+    decides = limit.filter
+    needed = after.delta + after.own_delta
+    if not decides.failures < needed <= decides.delta:
+        return 0.0
+    needed = min(rounded_up(needed, 3), decides.delta)
+    return needed if decides._replace(failures=needed).admits(after) else 0.0
 
 
 def _remedy(party_id: str, limit: Limit, after: Charge) -> str:
@@ -243,6 +263,11 @@ def _remedy(party_id: str, limit: Limit, after: Charge) -> str:
         return (
             "protect it; or let somebody agree to it by name, under [[consents]] in the node's "
             f"file; or take the limit away: {command} --epsilon none"
+        )
+    if needed := _needed_failures(limit, after):
+        return (
+            "set as much of delta aside as is planned, best before the first release: "
+            f"{command} --epsilon {limit.epsilon:g} --delta {limit.delta:g} --failures {needed:g}"
         )
     return f"release less or with more noise, or raise the limit: {command} --epsilon E"
 

@@ -111,7 +111,7 @@ def passed(account: Account, release: Release, label: Label, rules: Rules) -> Re
                 f'"{label.purpose}" without a bound: nobody has agreed to it',
                 remedy="protect it, or name who agreed in the node's file: [[consents]] "
                 f'name = "...", recipient = "{label.recipient}", '
-                f'purpose = "{label.purpose.partition(",")[0]}"',
+                f'purpose = "{label.purpose.partition(", ")[0]}"',
             )
     release = release.model_copy(update={"consent": agreed})
     for limit in account.limits.values():
