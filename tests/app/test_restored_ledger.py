@@ -24,6 +24,7 @@ from cloister.store.database import Database
 OLD: Final = Path(__file__).parents[1] / "privacy" / "ledger_0_1_0.sql"
 BOARD: Final = Consent(name="board", recipient="coordinator", purpose="pilot")
 TO_HUB: Final = {"party_id": "clinic", "recipient": "coordinator", "purpose": "pilot, round 1"}
+HOLD: Final = Lost()
 NOISY: Final = GaussianRelease(level="user", sigma=4.0, sensitivity=1.0)
 
 
@@ -40,7 +41,7 @@ def started(database: Database, *budgets: Limit) -> Ledger:
     return ledger
 
 
-def restored(database: Database, lost: Lost = Lost()) -> None:
+def restored(database: Database, lost: Lost = HOLD) -> None:
     def work(connection: Any) -> None:
         head = stored_head(connection)
         manifest: Any = SimpleNamespace(ledger=head, made_at="2026-01-01T00:00:00+00:00")

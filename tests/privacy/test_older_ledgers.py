@@ -45,7 +45,7 @@ def test_an_older_ledger_is_whole(ledger: Ledger) -> None:
 
 
 def test_an_older_plan_at_its_limit_is_beyond_it_until_the_limit_is_raised(ledger: Ledger) -> None:
-    with pytest.raises(BudgetExceeded, match='party "planned" is beyond its limit.* 4.8'):
+    with pytest.raises(BudgetExceeded, match=r'"planned" is beyond its limit.* 4\.8'):
         check_ledger(ledger)
     statement = overview(ledger, party_id="planned").statements[0]
     assert statement.real.epsilon <= 4.5 < statement.limits[Level.USER].epsilon

@@ -265,7 +265,8 @@ def limit(
     ] = None,
     purpose: Annotated[str, typer.Option(help="Why; it is recorded.", callback=_purpose)] = "",
     new: Annotated[
-        bool, typer.Option("--new", help="Make the ledger if it is missing; the party's first limit.")
+        bool,
+        typer.Option("--new", help="Set a party's first limit; make a missing ledger."),
     ] = False,
     as_json: JsonFlag = False,
 ) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from cloister.privacy.ledger.limits import Limit
 from cloister.privacy.ledger.outbox import note_delivery, put_pending
 from cloister.privacy.ledger.reading import head_in, limits_in, parties_in
 from cloister.privacy.ledger.spending import add_spent, spent_by
+from cloister.privacy.ledger.statement import USUAL_DELTA
 from cloister.privacy.ledger.tables import ENTRIES
 from cloister.privacy.ledger.writing import append
 from cloister.privacy.level import Level
@@ -47,7 +48,6 @@ from cloister.store.database import Database
 
 __all__ = ["Lost", "LostKind", "check_restored", "note_restored", "stored_head"]
 
-USUAL_DELTA: Final = 1e-6
 UNKNOWN: Final = "unknown"  # who got what was lost
 
 
@@ -125,8 +125,7 @@ def _charge(connection: sa.Connection, label: Label, epsilon: float) -> None:
 
 def _told(head: BackupHead, made_at: str, lost: Lost, limits: dict[Level, Limit]) -> str:
     what = {
-        LostKind.HOLD: f"{HELD}; the limit was "
-        f"{', '.join(map(str, limits.values())) or 'none'}",
+        LostKind.HOLD: f"{HELD}; the limit was {', '.join(map(str, limits.values())) or 'none'}",
         LostKind.CHARGE: f"epsilon {lost.epsilon:g} stands for releases since",
         LostKind.NONE: "nothing was released since, somebody vouches for it",
     }

@@ -1,15 +1,16 @@
 """How much noise a training needs: the least with which all its rounds cost what they may.
 
-By default the filter that refuses releases decides (:mod:`cloister.privacy.filters`): so many
-rounds fit a limit of that epsilon, that delta and the plan's order, and none more. The accountants
-of fixed plans ask for 6 to 8 % less noise; with it the ledger would refuse the last rounds.
+`planned_noise` asks the filter that refuses releases (:mod:`cloister.privacy.filters`): so many
+rounds fit a limit of that epsilon, that delta and the plan's order, and at most a few in a thousand
+more, since noise is rounded up at its fourth figure. `noise_multiplier` asks the accountants of
+fixed plans, which need 6 to 8 % less noise; with it the ledger would refuse the last rounds.
 """
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from cloister.core.errors import SettingsError
 from cloister.privacy.accounting import FINE_STEP, Accounting, composed_epsilon, divergence
@@ -30,29 +31,21 @@ def noise_multiplier(
     *,
     n_rounds: int,
     sampling_rate: float = 1.0,
-    method: Literal["filter"] | Accounting = "filter",
+    method: Accounting,
 ) -> float:
     """Return the least normal noise, over sensitivity, with which so many rounds cost ``epsilon``.
 
-    The result is rounded up at the fourth figure, so that it is never too little.
-
-    Parameters
-    ----------
-    method
-        Who decides: the ``filter`` of a limit, which holds however releases are chosen, or an
-        accountant of releases that are planned beforehand.
+    That holds of rounds that are planned beforehand; a limit asks for more (`planned_noise`). The
+    result is rounded up at the fourth figure, so that it is never too little.
 
     Examples
     --------
-    >>> noise_multiplier(4.5, 1e-5, n_rounds=200), noise_multiplier(
-    ...     4.5, 1e-5, n_rounds=200, method="pld")
-    (14.84, 13.81)
+    >>> noise_multiplier(4.5, 1e-5, n_rounds=200, method="pld")
+    13.81
+    >>> planned_noise(4.5, 1e-5, n_rounds=200).multiplier
+    14.84
     """
     _check_plan(epsilon, delta, n_rounds, sampling_rate)
-    if method == "filter":
-        return planned_noise(
-            epsilon, delta, n_rounds=n_rounds, sampling_rate=sampling_rate
-        ).multiplier
     question = _Question(epsilon, delta, n_rounds, sampling_rate)
     # Enough without sampling by concentrated privacy (Bun and Steinke 2016, proposition 1.3),
     # hence enough with it: 1/(2 z^2) + sqrt(2 log(1/delta))/z = epsilon.

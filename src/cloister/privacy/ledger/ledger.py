@@ -201,10 +201,8 @@ class Ledger(Closing):
         """
         self._check(release, checked_label(party_id, recipient, purpose))
 
-    def check_plan(
-        self, release: Release, n_releases: int, *, party_id: str, order: float
-    ) -> None:
-        """Raise `BudgetExceeded` if a plan does not fit a limit of its party, but would at an order.
+    def check_plan(self, release: Release, n_releases: int, *, party_id: str, order: float) -> None:
+        """Raise `BudgetExceeded` if a plan does not fit a limit, but would at another order.
 
         Parameters
         ----------
@@ -218,9 +216,7 @@ class Ledger(Closing):
         read = partial(account_in, party_id=party_id, simulated=release.simulated)
         account = self.database.run(read, read_only=True)
         for limit in account.limits.values():
-            refuse_order(
-                limit, account.limits, party_id, account.spent, release, n_releases, order
-            )
+            refuse_order(limit, account.limits, party_id, account.spent, release, n_releases, order)
 
     def _check(self, release: Release, label: Label) -> None:
         read = partial(account_in, party_id=label.party_id, simulated=release.simulated)

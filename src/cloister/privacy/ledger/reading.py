@@ -12,7 +12,14 @@ from cloister.privacy.ledger.limits import Limit
 from cloister.privacy.ledger.tables import ENTRIES
 from cloister.privacy.level import Level
 
-__all__ = ["ENTRY_COLUMNS", "entries_in", "head_in", "limited_parties_in", "limits_in", "parties_in"]
+__all__ = [
+    "ENTRY_COLUMNS",
+    "entries_in",
+    "head_in",
+    "limited_parties_in",
+    "limits_in",
+    "parties_in",
+]
 
 ENTRY_COLUMNS: Final = tuple(ENTRIES.c[name] for name in Entry._fields)
 PAGE: Final = 1000  # entries read at a time
