@@ -118,7 +118,7 @@ STANDARD_LIMITS: Final = {
     for one in (
         # "Reasonable" protection ends at epsilon 10 (Ponomareva et al. 2023, "How to DP-fy ML").
         Limit(epsilon=10.0, delta=1e-5, level=Level.USER),
-        # A promise about a smaller unit says less of a person: it may cost half as much.
+        # A promise about a smaller unit says less about a person, so it gets half that epsilon.
         Limit(epsilon=5.0, delta=1e-6, level=Level.DOCUMENT),
         Limit(epsilon=5.0, delta=1e-6, level=Level.INTERACTION),
         Limit(epsilon=5.0, delta=1e-6, level=Level.TOKEN),
