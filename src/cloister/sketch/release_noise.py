@@ -70,8 +70,9 @@ class NoisyReleaseSettings(Settings):
         Of the sketches of frequencies.
     max_length
         Longer documents are cut to so many tokens. Only with it has a whole document a stated
-        cost. A token added to a longer document may push another out, so the noise gets twice
-        the width (Laplace noise two to five times the standard deviation); what is stated then holds for a token more, less or changed.
+        cost. A token added to a longer document may push another out, so the noise gets twice the
+        width (Laplace noise two to five times the standard deviation); what is stated then holds
+        for a token more, less or changed.
     lengths
         ``noisy``, or ``exact``: then neighbours are documents with one token replaced, which can
         move twice as far, and a document's length is told to all; a whole document has no stated
