@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ import pytest
 import cloister
 from app.outcome import Outcome, Run
 from cloister.app.lazy_commands import COMMANDS, load_command
+from cloister.privacy.ledger.ledger import Ledger
+from cloister.privacy.ledger.limits import Limit
 
 
 @pytest.fixture
@@ -166,6 +169,29 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
     script = f'"{sys.executable}" -c "{code}" | true'
     done = subprocess.run(script, shell=True, capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_command_whose_reader_has_left_ends_quietly(
+    tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        ledger.set_limit("clinic", Limit(epsilon=3.0, delta=1e-6), purpose="pilot")
+    code = "from cloister.app.command_line import main; main()"
+    command = ("ledger", "show", "--ledger", str(tmp_path / "ledger.db"), *more)
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code, *command],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))

@@ -98,10 +98,11 @@ def test_the_ledger_holds_new_rounds_and_what_the_pair_reveals(
     folder: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "ledger.db"
-    Ledger.open(path).close()
+    with Ledger.open(path) as made:
+        made.set_limit("clinic", None, purpose="none wanted")
     called("client-3", "--federation", str(folder), "--ledger", str(path), "--party", "clinic")
     with Ledger.open(path, create=False) as ledger:
-        entries = ledger.entries()
+        _, *entries = ledger.entries()
         assert ledger.pending() == []
     parties = [entry.party_id for entry in entries]
     assert parties == ["client-3"] + ["clinic"] * 4
@@ -124,6 +125,7 @@ def test_a_party_with_a_limit_refuses_and_nothing_changes(folder: Path, tmp_path
 def test_a_refused_forgetting_leaves_no_entry(folder: Path, tmp_path: Path, limited: str) -> None:
     path = tmp_path / "ledger.db"
     with Ledger.open(path) as ledger:
+        ledger.set_limit("simulated-client", None, purpose="none wanted")
         ledger.set_limit(limited, Limit(epsilon=3.0, delta=1e-6), purpose="pilot")
         head = ledger.head()
     arguments = ("client-2", "client-3", "--federation", str(folder), "--ledger", str(path))
@@ -135,6 +137,16 @@ def test_a_refused_forgetting_leaves_no_entry(folder: Path, tmp_path: Path, limi
         assert ledger.pending() == []
     with StoredFederation.open(folder) as federation:
         assert federation.state().forgotten == ()
+
+
+def test_a_party_that_is_misspelt_is_wrong_usage(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    with Ledger.open(path) as ledger:
+        ledger.set_limit("clinic", None, purpose="none wanted")
+    arguments = ("client-3", "--federation", str(folder), "--ledger", str(path))
+    outcome = call(*arguments, "--party", "clinc", "--json")
+    assert outcome.exit_code == 2
+    assert "limits for: clinic" in json.loads(outcome.stdout)["error"]
 
 
 def test_as_many_steps_as_in_training_are_told_of(folder: Path) -> None:

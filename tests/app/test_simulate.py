@@ -247,12 +247,12 @@ def test_a_docstring_without_parameters_documents_nothing() -> None:
 
 def test_every_round_of_a_run_is_on_the_ledger(run: Run, tmp_path: Path) -> None:
     ledger = str(tmp_path / "ledger.db")
-    with Ledger.open(ledger):
-        pass
+    with Ledger.open(ledger) as made:
+        made.set_limit("simulated-client", None, purpose="none wanted")
     sizes = ("--data", WORLD, "--clients", "200", "--participants", "20", "--rounds", "5")
     done = run(*sizes, "--epsilon", "2", "--delta", "1e-4", "--ledger", ledger, "--json").json
     with Ledger.open(ledger, create=False) as kept:
-        entries = kept.entries()
+        _, *entries = kept.entries()
         cost = kept.cost("simulated-client", delta=1e-4, simulated=True).epsilon
     assert len(entries) == 5
     assert cost == pytest.approx(done["epsilon_report"])
@@ -269,6 +269,28 @@ def test_a_run_stops_at_the_limit_of_its_party(run: Run, tmp_path: Path) -> None
     assert 'party "us"' in outcome.json["error"]
     with Ledger.open(ledger, create=False) as kept:
         assert kept.cost("us", delta=1e-4, simulated=True).epsilon <= 1
+
+
+def test_a_limit_at_another_order_than_the_plans_is_refused_before_the_work(
+    run: Run, tmp_path: Path
+) -> None:
+    ledger = str(tmp_path / "ledger.db")
+    limit = Limit(epsilon=1.0, delta=1e-6)
+    with Ledger.open(ledger) as made:
+        made.set_limit("us", limit, purpose="test")
+    sizes = ("--data", WORLD, "--clients", "2000", "--participants", "2", "--rounds", "100")
+    options = ("--epsilon", "1", "--delta", "1e-6", "--ledger", ledger, "--party", "us")
+    outcome = run(*sizes, *options, "--json")
+    assert outcome.code == 1
+    assert 'the 100 planned releases of party "us" do not fit' in outcome.json["error"]
+    remedy = outcome.json["remedy"]
+    order = float(remedy[remedy.index("order = ") + 8 :].split()[0])
+    with Ledger.open(ledger, create=False) as kept:
+        assert len(kept.entries()) == 1
+        kept.set_limit("us", limit.model_copy(update={"order": order}), purpose="the plan's")
+    assert run(*sizes, *options, "--json").code == 0
+    with Ledger.open(ledger, create=False) as kept:
+        assert len(kept.entries()) == 2 + 100
 
 
 @pytest.mark.parametrize("more", [("--method", "pdgd"), ("--seeds", "2", "--out", "o")])
@@ -297,10 +319,14 @@ def test_a_party_that_no_ledger_could_name_is_wrong_usage(run: Run, tmp_path: Pa
     assert "--party 'two words'" in outcome.json["error"]
 
 
-def test_a_party_without_a_limit_is_pointed_out(run: Run, tmp_path: Path) -> None:
+def test_a_party_for_which_nobody_has_set_a_limit_is_wrong_usage(run: Run, tmp_path: Path) -> None:
     ledger = str(tmp_path / "ledger.db")
     with Ledger.open(ledger) as made:
         made.set_limit("other", Limit(epsilon=1.0, delta=1e-4), purpose="test")
-    outcome = run(*SMALL, "--ledger", ledger)
-    assert outcome.code == 0
-    assert "no limit for simulated-client" in " ".join(outcome.err.split())
+    for _ in range(2):  # the first one does not make it known
+        outcome = run(*SMALL, "--ledger", ledger, "--json")
+        assert outcome.code == 2
+        assert 'nobody has set a limit for party "simulated-client"' in outcome.json["error"]
+        assert "limits for: other" in outcome.json["error"]
+    with Ledger.open(ledger, create=False) as kept:
+        assert kept.parties() == ["other"]

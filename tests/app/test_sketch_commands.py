@@ -302,6 +302,19 @@ def test_a_release_over_the_limit_writes_nothing(call: Run, home: Home) -> None:
         assert [entry.kind for entry in ledger.entries()] == ["limit"]
 
 
+@pytest.mark.parametrize("more", [(), ("--seed", "1")])
+def test_a_party_that_is_misspelt_is_wrong_usage(
+    call: Run, home: Home, more: tuple[str, ...]
+) -> None:
+    address = _ledger(home)[1]
+    named = ("--ledger", address, "--party", "clinc", "--to", "hospital")
+    refused = call(*home.release(home.path("n"), *named, *more, "--json"))
+    assert refused.code == 2
+    assert "limits for: clinic" in refused.json["error"]
+    with Ledger.open(address) as ledger:
+        assert ledger.parties() == ["clinic"]
+
+
 def test_a_second_release_of_the_same_notes_costs_again(call: Run, home: Home) -> None:
     options = _ledger(home, epsilon=9.0)
     assert call(*home.release(home.path("one"), *options)).code == 0

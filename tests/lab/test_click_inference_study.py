@@ -23,7 +23,7 @@ from cloister.lab.reproduce.click_inference.trial import measure, try_attacks
 from cloister.lab.reproduce.collection import Collections
 from cloister.lab.reproduce.figure import Size
 from cloister.lab.reproduce.study import Study
-from cloister.privacy.calibration import noise_multiplier
+from cloister.privacy.calibration import planned_noise
 
 WORLD = "world:features?queries=60&documents=20&features=20"
 
@@ -105,7 +105,7 @@ def test_equal_settings_give_equal_figures_and_another_seed_others() -> None:
 
 def test_noise_is_that_of_private_fpdgd() -> None:
     settings = chosen(protection="sum+noise", clients=5, population=5, rounds=3)
-    multiplier = noise_multiplier(4.5, 1e-6, n_rounds=3)
+    multiplier = planned_noise(4.5, 1e-6, n_rounds=3).multiplier
     assert noise_sigma(settings) == pytest.approx(0.3 * multiplier)
 
 

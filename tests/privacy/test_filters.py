@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import dp_accounting
 import numpy as np
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from cloister.core.errors import BudgetExceeded
 from cloister.privacy.accounting import divergence
 from cloister.privacy.calibration import noise_multiplier, planned_noise
-from cloister.privacy.filters import Charge, PrivacyFilter, charge_of
+from cloister.privacy.filters import Charge, PrivacyFilter, charge_of, total_charge
 from cloister.privacy.ledger.check import check_ledger
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.ledger.limits import Limit
@@ -32,6 +32,7 @@ from cloister.privacy.releases.laplace import DiscreteLaplaceRelease, LaplaceRel
 from cloister.privacy.releases.noisy_tables import NoisyTable, NoisyTablesRelease
 from cloister.privacy.releases.randomised_response import RandomisedResponseRelease
 from cloister.privacy.releases.tree import TreeRelease
+from cloister.sketch.release_noise import NoisyReleaseSettings, planned_release
 
 TO_HUB = {"party_id": "clinic", "recipient": "hub", "purpose": "test"}
 USER = Level.USER
@@ -94,31 +95,65 @@ def failing(loss: float, epsilon: float) -> float:
     return max(0.0, 1 - math.exp(epsilon - loss))
 
 
-def worst_delta(
-    epsilons: Sequence[float], admits: Callable[[tuple[int, ...]], bool], epsilon: float
-) -> float:
+class Answer(NamedTuple):
+    """One thing to ask for: what a filter charges, and the chance of each loss when it is present.
+
+    The opposite loss has the chance of the absent one, so both directions are alike.
+    """
+
+    charge: Charge
+    outcomes: tuple[tuple[float, float], ...]
+
+
+def pure(epsilon: float, order: float) -> Answer:
+    """Randomised response."""
+    chance = 1 / (1 + math.exp(-epsilon))
+    charge = Charge(divergence(Loss("bound", epsilon), order), epsilon)
+    return Answer(charge, ((chance, epsilon), (1 - chance, -epsilon)))
+
+
+def failing_by_itself(epsilon: float, delta: float, order: float) -> Answer:
+    """The same, but that it tells everything with a chance of delta."""
+    charge, outcomes = pure(epsilon, order)
+    rest = tuple(((1 - delta) * chance, loss) for chance, loss in outcomes)
+    return Answer(charge._replace(delta=delta), ((delta, math.inf), *rest))
+
+
+def in_one_go(epsilon: float, rare: float, share: float, order: float) -> Answer:
+    """Return an answer that is, with a small share, randomised response of a larger epsilon.
+
+    Its divergence is known, and epsilon holds but for an own delta.
+    """
+    usual, larger = pure(epsilon, order), pure(rare, order)
+    parts = (((1 - share), usual), (share, larger))
+    power = sum(w * math.exp((order - 1) * one.charge.divergence) for w, one in parts)
+    own = share * sum(chance * failing(loss, epsilon) for chance, loss in larger.outcomes)
+    outcomes = tuple((w * chance, loss) for w, one in parts for chance, loss in one.outcomes)
+    return Answer(Charge(math.log(power) / (order - 1), epsilon, 0.0, own), outcomes)
+
+
+Admits = Callable[[tuple[int, ...]], bool]
+
+
+def worst_delta(answers: Sequence[Answer], admits: Admits, epsilon: float) -> float:
     """Return the delta at epsilon of the best adversary, which asks by what it has seen.
 
-    Each release answers yes or no by randomised response; the adversary chooses which of them comes
-    next, or stops, by all answers so far.
+    It chooses which answer comes next, or stops, by all losses so far.
     """
-    chances = [1 / (1 + math.exp(-one)) for one in epsilons]
-
-    def moved(counts: tuple[int, ...], place: int, by: int) -> tuple[int, ...]:
-        return (*counts[:place], counts[place] + by, *counts[place + 1 :])
 
     @cache
-    def value(counts: tuple[int, ...], net: tuple[int, ...]) -> float:
-        most = failing(sum(n * one for n, one in zip(net, epsilons, strict=True)), epsilon)
-        for place, chance in enumerate(chances):
-            after = moved(counts, place, 1)
+    def value(counts: tuple[int, ...], loss: float) -> float:
+        most = failing(loss, epsilon)
+        if loss == math.inf:
+            return most
+        for place, answer in enumerate(answers):
+            after = (*counts[:place], counts[place] + 1, *counts[place + 1 :])
             if admits(after):
-                yes, no = (value(after, moved(net, place, by)) for by in (1, -1))
-                most = max(most, chance * yes + (1 - chance) * no)
+                mean = sum(p * value(after, round(loss + one, 9)) for p, one in answer.outcomes)
+                most = max(most, mean)
         return most
 
-    nothing = (0,) * len(epsilons)
-    return value(nothing, nothing)
+    return value((0,) * len(answers), 0.0)
 
 
 def exact_delta(epsilons: Sequence[float], counts: tuple[int, ...], epsilon: float) -> float:
@@ -136,27 +171,26 @@ def exact_delta(epsilons: Sequence[float], counts: tuple[int, ...], epsilon: flo
     return sum(weight * failing(loss, epsilon) for loss, weight in weights.items())
 
 
-def admission(decides: PrivacyFilter, epsilons: Sequence[float]) -> Callable[..., bool]:
-    ones = [Charge(divergence(Loss("bound", one), decides.order), one) for one in epsilons]
+def admission(
+    admits: Callable[[Charge], bool], answers: Sequence[Answer], *, most: int = 40
+) -> Admits:
+    def admitted(counts: tuple[int, ...]) -> bool:
+        total = total_charge((one.charge, n) for one, n in zip(answers, counts, strict=True))
+        return sum(counts) <= most and admits(total)
 
-    def admits(counts: tuple[int, ...]) -> bool:
-        total = Charge()
-        for one, n in zip(ones, counts, strict=True):
-            total = total.plus(one.times(n))
-        return sum(counts) <= 40 and decides.admits(total)
-
-    return admits
+    return cache(admitted)
 
 
 def test_an_adaptive_adversary_beats_exact_composition_and_not_the_filter() -> None:
     epsilons, epsilon, delta = (1.0, 0.25), 2.0, 0.01
+    decides = PrivacyFilter.of(epsilon, delta, failures=0.0)
+    answers = [pure(one, decides.order) for one in epsilons]
 
     def by_composition(counts: tuple[int, ...]) -> bool:
         return sum(counts) <= 40 and exact_delta(epsilons, counts, epsilon) <= delta
 
-    assert worst_delta(epsilons, by_composition, epsilon) > 1.4 * delta
-    decides = PrivacyFilter.of(epsilon, delta, failures=0.0)
-    assert 0 < worst_delta(epsilons, admission(decides, epsilons), epsilon) <= delta
+    assert worst_delta(answers, by_composition, epsilon) > 1.4 * delta
+    assert 0 < worst_delta(answers, admission(decides.admits, answers), epsilon) <= delta
 
 
 @settings(max_examples=25, deadline=None)
@@ -170,7 +204,66 @@ def test_no_adaptive_adversary_gets_more_than_delta_out_of_a_filter(
     epsilons: tuple[float, float], epsilon: float, delta: float, order: float | None
 ) -> None:
     decides = PrivacyFilter.of(epsilon, delta, failures=0.0, order=order)
-    assert worst_delta(epsilons, admission(decides, epsilons), epsilon) <= delta * (1 + 1e-9)
+    answers = [pure(one, decides.order) for one in epsilons]
+    worst = worst_delta(answers, admission(decides.admits, answers), epsilon)
+    assert worst <= delta * (1 + 1e-9)
+
+
+# The sum allows a release made in one go and, if that told much, all of epsilon besides; the order
+# allows the same release and, if it told little, one that fails by itself.
+MIXED: Final = PrivacyFilter(3.0, 0.06, 0.04, 2.0)
+MIXTURE: Final = (
+    in_one_go(0.1, 2.1, 0.05, MIXED.order),
+    pure(2.9, MIXED.order),
+    failing_by_itself(0.0, 0.04, MIXED.order),
+)
+
+
+def without_own_deltas_in_the_order(charge: Charge) -> bool:
+    by_sum = MIXED.admits(charge._replace(divergence=math.inf))
+    return by_sum or MIXED.admits(charge._replace(epsilon=math.inf, own_delta=0.0))
+
+
+def without_own_deltas_in_the_sum(charge: Charge) -> bool:
+    return MIXED.admits(charge) or MIXED.admits(charge._replace(own_delta=0.0))
+
+
+def test_own_deltas_count_beside_failures_in_both_accounts() -> None:
+    def worst(admits: Callable[[Charge], bool]) -> float:
+        return worst_delta(MIXTURE, admission(admits, MIXTURE, most=6), MIXED.epsilon)
+
+    assert all(MIXED.admits(one.charge) for one in MIXTURE)
+    assert 0.5 * MIXED.delta < worst(MIXED.admits) <= MIXED.delta
+    assert worst(without_own_deltas_in_the_order) > 1.1 * MIXED.delta
+    assert worst(without_own_deltas_in_the_sum) > 1.1 * MIXED.delta
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    delta=st.sampled_from((0.15, 0.06, 0.02)),
+    share=st.floats(0.05, 0.9),
+    epsilon=st.floats(0.5, 4),
+    order=st.none() | st.floats(1.2, 8),
+    data=st.data(),
+)
+def test_no_adaptive_adversary_gets_more_than_delta_out_of_mixed_releases(
+    delta: float, share: float, epsilon: float, order: float | None, data: st.DataObject
+) -> None:
+    decides = PrivacyFilter.of(epsilon, delta, failures=share * delta, order=order)
+    low = data.draw(st.floats(0.0, 0.5))
+    answers = (
+        in_one_go(
+            low, low + data.draw(st.floats(0.5, 4)), data.draw(st.floats(0.01, 0.2)), decides.order
+        ),
+        pure(data.draw(st.floats(0.1, epsilon)), decides.order),
+        failing_by_itself(
+            data.draw(st.floats(0.0, 0.5)),
+            data.draw(st.floats(0.2, 1.0)) * decides.failures,
+            decides.order,
+        ),
+    )
+    worst = worst_delta(answers, admission(decides.admits, answers, most=6), epsilon)
+    assert worst <= delta * (1 + 1e-9)
 
 
 # --- the ledger, against the accountant taken literally
@@ -306,6 +399,26 @@ def test_a_planned_training_fits_its_limit_and_not_one_round_more(
     assert exact <= plan.multiplier <= 1.15 * exact  # what the proof costs
 
 
+@pytest.mark.parametrize(
+    ("n_rounds", "sampling_rate"),
+    [(1, 1.0), (1000, 1.0), (5000, 1.0), (20_000, 1.0), (1000, 0.01), (20_000, 0.1)],
+)
+def test_planned_rounds_fit_and_at_most_a_few_in_a_thousand_more(
+    n_rounds: int, sampling_rate: float
+) -> None:
+    plan = planned_noise(4.5, 1e-5, n_rounds=n_rounds, sampling_rate=sampling_rate)
+    decides = PrivacyFilter.of(4.5, 1e-5, order=plan.order)
+    one = by_accountant(
+        dp_accounting.PoissonSampledDpEvent(
+            sampling_rate, dp_accounting.GaussianDpEvent(plan.multiplier)
+        ),
+        plan.order,
+    )
+    assert decides.admits(Charge(n_rounds * one, math.inf))
+    too_many = n_rounds + math.ceil(n_rounds / 200)
+    assert not decides.admits(Charge(too_many * one, math.inf))
+
+
 def test_a_release_made_in_one_go_is_charged_by_its_exact_epsilon(tmp_path: Path) -> None:
     mixed = NoisyTablesRelease(
         level="user",
@@ -333,3 +446,41 @@ def test_epsilons_of_pure_releases_add_up_where_that_is_less() -> None:
     assert decides.admits(half.times(2))
     assert decides.spent(half.times(2)) == 1.0
     assert not decides.admits(half.times(3))
+
+
+def test_a_plan_that_needs_its_own_order_is_refused_at_any_other(tmp_path: Path) -> None:
+    plan = planned_noise(4.5, 1e-5, n_rounds=1000, sampling_rate=0.01)
+    one = GaussianRelease(level="user", sigma=plan.multiplier, sensitivity=1.0, sampling_rate=0.01)
+    limit = Limit(epsilon=4.5, delta=1e-5)
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        ledger.set_limit("clinic", limit, purpose="the usual order")
+        with pytest.raises(BudgetExceeded, match=f"--order {plan.order!r}.*order = {plan.order!r}"):
+            ledger.check_plan(one, 1000, party_id="clinic", order=plan.order)
+        ledger.check_plan(one, 50, party_id="clinic", order=plan.order)
+        better = limit.model_copy(update={"order": plan.order})
+        ledger.set_limit("clinic", better, purpose="the plan's order")
+        ledger.check_plan(one, 1000, party_id="clinic", order=plan.order)
+        # No order helps: the ledger refuses when the time comes.
+        ledger.check_plan(one, 2000, party_id="clinic", order=plan.order)
+        for closed in (Limit(epsilon=0, delta=1e-5), None):
+            ledger.set_limit("clinic", closed, purpose="test")
+            ledger.check_plan(one, 1000, party_id="clinic", order=plan.order)
+
+
+def test_own_deltas_that_close_the_sum_are_named_with_the_remedy_that_helps(
+    tmp_path: Path,
+) -> None:
+    release = planned_release(NoisyReleaseSettings(epsilon=1.0), n_documents=1000)
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        limit = Limit(epsilon=2.0, delta=1e-6, level="token")
+        ledger.set_limit("clinic", limit, purpose="body and title")
+        ledger.release(release, b"body", **TO_HUB)
+        with pytest.raises(BudgetExceeded, match=r"own deltas .* add up to 2e-07") as refused:
+            ledger.release(release, b"title", **TO_HUB)
+        assert "--epsilon 2 --delta 1e-06 --failures 2e-07" in refused.value.remedy
+        wider = limit.model_copy(update={"failures": 2e-7})
+        ledger.set_limit("clinic", wider, purpose="as the remedy says")
+        ledger.release(release, b"title", **TO_HUB)
+        with pytest.raises(BudgetExceeded, match="would bring it to") as refused:
+            ledger.release(release, b"a third", **TO_HUB)
+        assert "failures" not in refused.value.remedy  # more of delta set aside would not help

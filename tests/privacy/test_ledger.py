@@ -211,15 +211,29 @@ def test_limits_are_of_one_party_and_their_history_is_kept(ledger: Ledger) -> No
 
 def test_a_ledger_may_ask_for_limits(address: str) -> None:
     with Ledger.open(address, require_limit=True) as ledger:
-        with pytest.raises(BudgetExceeded, match=r'"clinic".* cloister ledger limit'):
+        with pytest.raises(NotFound, match=r'"clinic".* cloister ledger limit'):
             ledger.release(NOISY, b"", **TO_HUB)
         ledger.set_limit("clinic", Limit(epsilon=3.0, delta=1e-6), purpose="test")
         ledger.release(NOISY, b"", **TO_HUB)
 
 
+def test_a_party_is_known_by_its_limits_and_not_by_its_releases(address: str) -> None:
+    simulated = NOISY.model_copy(update={"simulated": True})
+    with Ledger.open(address) as ledger:  # as version 0.1.0 and libraries release
+        ledger.release(NOISY, b"", **TO_HUB)
+        ledger.release(simulated, b"", **TO_HUB)
+    with Ledger.open(address, require_limit=True) as ledger:
+        for release in (NOISY, simulated, UnprotectedRelease(level="user")):
+            with pytest.raises(NotFound, match="nobody has set a limit"):
+                ledger.release(release, b"", **TO_HUB)
+        ledger.set_limit("clinic", None, purpose="none wanted")
+        ledger.release(simulated, b"", **TO_HUB)
+        ledger.release(NOISY, b"", **TO_HUB)
+
+
 def test_a_release_can_be_checked_against_the_limit_without_a_trace(address: str) -> None:
     with Ledger.open(address, require_limit=True) as ledger:
-        with pytest.raises(BudgetExceeded, match="nobody has set a limit"):
+        with pytest.raises(NotFound, match="nobody has set a limit"):
             ledger.check(NOISY, **TO_HUB)
         ledger.set_limit("clinic", Limit(epsilon=3.0, delta=1e-6), purpose="test")
         ledger.check(NOISY, **TO_HUB)

@@ -73,7 +73,12 @@ def test_what_has_no_bound_needs_a_consent_that_fits(database: Database) -> None
     ledger = node(database, consents=(BOARD,))
     ledger.release(EXACT, b"", **TO_HUB)
     assert ledger.entries()[-1].release.consent == "ethics board"
-    for change in ({"recipient": "broker"}, {"purpose": "pilot2, round 0"}, {"purpose": "other"}):
+    for change in (
+        {"recipient": "broker"},
+        {"purpose": "pilot2, round 0"},
+        {"purpose": "pilot,2, round 0"},
+        {"purpose": "other"},
+    ):
         with pytest.raises(BudgetExceeded, match=r"nobody has agreed.*\[\[consents\]\]"):
             ledger.release(EXACT, b"", **(TO_HUB | change))
     with pytest.raises(BudgetExceeded, match="nobody has agreed"):

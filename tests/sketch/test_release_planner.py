@@ -12,6 +12,7 @@ from cloister.index.term_counts import count_terms
 from cloister.privacy.mechanisms.aes_noise import SeededWords
 from cloister.sketch.keyed_hash import HashKey
 from cloister.sketch.noisy_release import make_release
+from cloister.sketch.release_noise import planned_release
 from cloister.sketch.release_planner import PlanFacts, dense_bytes, plan_release
 
 
@@ -34,6 +35,25 @@ def test_a_plan_fits_its_memory_or_says_that_none_does(
     assert plan.size_bytes <= memory
     assert min(2 * k, documents) <= plan.settings.cell_size <= documents
     assert plan.settings.family == "discrete-laplace"
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0, 8.0])
+def test_a_release_has_one_row_where_noise_matters(epsilon: float) -> None:
+    facts = PlanFacts(epsilon=epsilon, documents=17_896, mean_length=200, memory_bytes=54_000_000)
+    settings = plan_release(facts).settings
+    assert (settings.n_rows, settings.n_columns, settings.cell_size) == (1, 14_821, 300)
+
+
+@pytest.mark.parametrize(("epsilon", "n_rows"), [(8, 1), (16, 1), (17, 3), (24, 3), (100, 3)])
+def test_three_rows_are_taken_where_their_noise_is_small_beside_collisions(
+    epsilon: float, n_rows: int
+) -> None:
+    facts = PlanFacts(epsilon=epsilon, documents=36_400, memory_bytes=54_600_000)
+    plan = plan_release(facts)
+    assert plan.settings.n_rows == n_rows
+    three = plan.settings.model_copy(update={"n_rows": 3, "family": "narrowest"})
+    noise = planned_release(three, n_documents=facts.documents).tables[0].sigma
+    assert (noise <= 0.15 * plan.collision_error) == (n_rows == 3)
 
 
 def test_a_release_has_the_size_and_noise_that_were_planned() -> None:

@@ -301,7 +301,8 @@ def test_calibrated_noise_costs_what_was_asked(noise: str, n_answers: int, ledge
     for i in range(n_answers):
         owner.answer(querier.ask([f"w{i}", "w39"]).to_bytes(), querier="lab")
     spent = ledger.cost("clinic", delta=1e-6, level=Level.TOKEN, simulated=True)
-    assert (1.95 if n_answers == 1 or noise == "gaussian" else 0.5) < spent.epsilon <= 2.0 + 1e-9
+    least = 1.8 if noise == "gaussian" else 1.95 if n_answers == 1 else 0.5  # the report
+    assert least < spent.epsilon <= 2.0 + 1e-9
 
 
 T = TypeVar("T")
@@ -613,3 +614,14 @@ def test_a_lying_head_allocates_nothing() -> None:
     lie = head + np.array([2**31, 2**31, 2**31], "<u4").tobytes()
     with pytest.raises(DataError, match="bytes"):
         TfAnswer.from_bytes(lie)
+
+
+def test_as_many_answers_as_were_planned_fit_a_limit_of_that_epsilon(tmp_path: Path) -> None:
+    noise = IndependentNoise.calibrated(2.0, delta=1e-6, n_rows=7, n_answers=12)
+    answer = noise.mechanism(7).release(7)
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        ledger.set_limit("owner", Limit(epsilon=2.0, delta=1e-6, level="token"), purpose="plan")
+        for _ in range(12):
+            ledger.release(answer, b"", party_id="owner", recipient="hub", purpose="")
+        with pytest.raises(BudgetExceeded):
+            ledger.release(answer, b"", party_id="owner", recipient="hub", purpose="")

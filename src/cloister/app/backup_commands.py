@@ -221,7 +221,7 @@ def restore(
     """Bring a backup back, into an empty database of either kind: all of it, or nothing.
 
     A restored ledger does not know of releases after the backup. Unless you say what they cost, or
-    that there were none, each party's limit becomes 0: nothing is released until you set it anew.
+    that there were none, each party's limits become 0: nothing is released until you set them anew.
     Pages that users were shown are left out, unless nothing was released: they may have been
     learnt from since, or deleted.
     """

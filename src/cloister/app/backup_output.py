@@ -19,8 +19,9 @@ Result = dict[str, Any]
 
 _LOST: Final = {
     "hold": "Releases that it does not know may have been made since. Nothing may pass until you "
-    "know of them: the limit of every party is 0 now.\nSet each anew, less what was spent since: "
-    "cloister ledger limit PARTY --epsilon E --ledger {ledger}",
+    "know of them: every limit of every party is 0 now, whatever a node's file names.\nSet each "
+    "anew, less what was spent since: "
+    "cloister ledger limit PARTY --level LEVEL --epsilon E --ledger {ledger}",
     "charge": "Each party was charged what you said its releases after the backup cost.",
     "none": "Recorded: somebody vouches that nothing was released after the backup.",
 }

@@ -128,13 +128,14 @@ def forget(
 
 @contextmanager
 def _recorder(address: str | None, party: str) -> Iterator[Record | None]:
-    """Give what records releases, all or none; None without a ledger, which must exist."""
+    """Give what records releases, all or none; None without a ledger, which must know the party."""
     if address is None:
         yield None
         return
     from cloister.privacy.ledger.ledger import Ledger
 
     with Ledger.open(address, create=False) as ledger:
+        ledger.require_party(party)
 
         def record(due: Sequence[Due]) -> None:
             def work(connection: sa.Connection) -> list[Receipt]:

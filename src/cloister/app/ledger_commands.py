@@ -265,14 +265,15 @@ def limit(
     ] = None,
     purpose: Annotated[str, typer.Option(help="Why; it is recorded.", callback=_purpose)] = "",
     new: Annotated[
-        bool, typer.Option("--new", help="Make the ledger or the party if it is missing.")
+        bool,
+        typer.Option("--new", help="Set a party's first limit; make a missing ledger."),
     ] = False,
     as_json: JsonFlag = False,
 ) -> dict[str, Any]:
     """Set a party's limit of one level, or take it away; the change is recorded.
 
-    Without --new the party must be one that the ledger knows: a name that is misspelt gets no
-    limit of its own.
+    Without --new the party must be one whose limit somebody has set or taken away before: a name
+    that is misspelt gets no limit of its own.
     """
     from cloister.privacy.ledger.limits import Limit
     from cloister.privacy.ledger.statement import overview
@@ -281,13 +282,8 @@ def limit(
     if epsilon < math.inf:
         wanted = Limit(epsilon=epsilon, delta=delta, level=level, failures=failures, order=order)
     with _opened(ledger, create=new) as opened:
-        known = opened.parties()
-        if party not in known and not new:
-            raise typer.BadParameter(
-                f"the ledger knows no party {party!r}; it knows: "
-                f"{', '.join(known[:20]) or 'none'}. Add --new for a new party.",
-                param_hint="PARTY",
-            )
+        if not new:
+            opened.require_party(party)
         opened.set_limit(party, wanted, purpose=purpose, level=level)
         seen = overview(opened, party_id=party, level=level)
     return overview_result(_shown(ledger), seen) | {"party": party, "level": str(level)}

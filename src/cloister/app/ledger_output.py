@@ -10,7 +10,7 @@ import typer
 from cloister.app.output import number, table
 
 if TYPE_CHECKING:
-    from cloister.privacy.ledger.statement import LimitAccount, Overview, Spending, Statement
+    from cloister.privacy.ledger.statement import LimitAccount, Overview, Statement, Total
 
 __all__ = ["overview_result", "show_checked", "show_exported", "show_limit", "show_overview"]
 
@@ -39,7 +39,7 @@ def overview_result(address: str, seen: Overview) -> Result:
 def _account(one: Statement) -> Result:
     here = one.limits.get(one.level)
     return {
-        **_spending(one.real),
+        **_total(one.real),
         "delta": one.delta,
         "level": str(one.level),
         "limit": None if here is None else here.limit.epsilon,
@@ -48,8 +48,8 @@ def _account(one: Statement) -> Result:
         "limits": {str(level): _limited(account) for level, account in one.limits.items()},
         "pending": one.n_pending,
         "neighbours": list(one.neighbours),
-        "recipients": {name: _spending(spent) for name, spent in one.recipients.items()},
-        "simulated": _spending(one.simulated),
+        "recipients": {name: _total(spent) for name, spent in one.recipients.items()},
+        "simulated": _total(one.simulated),
         "claims": [
             {
                 "mechanism": claim.mechanism,
@@ -78,7 +78,7 @@ def _limited(one: LimitAccount) -> Result:
     }
 
 
-def _spending(spent: Spending) -> Result:
+def _total(spent: Total) -> Result:
     """Return a number of releases and their cost; a cost without bound is null in JSON."""
     unbounded = math.isinf(spent.epsilon)
     return {"releases": spent.n_releases, "epsilon": spent.epsilon, "unbounded": unbounded}

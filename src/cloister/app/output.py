@@ -126,6 +126,8 @@ def report(error: BaseException, *, as_json: bool) -> int:
     if isinstance(error, (click.Abort, KeyboardInterrupt)):
         typer.echo("stopped", err=True)
         return 130
+    if isinstance(error, BrokenPipeError) and _reader_has_left():
+        return 1
     if os.environ.get(DEBUG, "") not in ("", "0"):
         traceback.print_exception(error)
     code, what, remedy = _failure(error)
@@ -134,6 +136,16 @@ def report(error: BaseException, *, as_json: bool) -> int:
         print_json({"error": what, "remedy": remedy})
     typer.echo(f"error: {what}; {remedy}", err=True)
     return code
+
+
+def _reader_has_left() -> bool:
+    """Tell whether nobody reads the output any more, as after ``| head``; then drop the rest."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
 
 
 def _failure(error: BaseException) -> Failure:

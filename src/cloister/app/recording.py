@@ -6,23 +6,47 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from cloister.app.output import say
-
 if TYPE_CHECKING:
-    from cloister.federate.learner import Recorder
+    from cloister.privacy.ledger.ledger import Ledger
     from cloister.privacy.release import Release
 
-__all__ = ["READERS", "recorder"]
+__all__ = ["READERS", "LedgerRecorder", "recorder"]
 
 READERS: Final = "readers"  # of rankers; each release's note says on what it rests
 
 
+class LedgerRecorder:
+    """Records the rounds of one simulated training.
+
+    A simulation sends nothing: its entries have an empty payload and are delivered at once.
+    """
+
+    def __init__(self, ledger: Ledger, party_id: str) -> None:
+        self._ledger = ledger
+        self._party_id = party_id
+
+    def __call__(self, release: Release) -> None:
+        """Record a round's release, or raise."""
+        receipt = self._ledger.release(
+            release,
+            b"",
+            party_id=self._party_id,
+            recipient=READERS,
+            purpose="simulated training",
+        )
+        self._ledger.delivered(receipt.number)
+
+    def read_plan(self, release: Release, n_releases: int, *, order: float) -> None:
+        """Raise if all rounds would fit the party's limit at the plan's order alone."""
+        self._ledger.check_plan(release, n_releases, party_id=self._party_id, order=order)
+
+
 @contextmanager
-def recorder(address: str | None, party_id: str) -> Iterator[Recorder | None]:
+def recorder(address: str | None, party_id: str) -> Iterator[LedgerRecorder | None]:
     """Give what records the rounds of one simulated training; None without a ledger.
 
-    The ledger must be there: a new one would have no limits. A simulation sends nothing: its
-    entries have an empty payload and are delivered at once.
+    The ledger must be there, and somebody must have set the party's limit or said that there is
+    none.
     """
     if address is None:
         yield None
@@ -30,13 +54,5 @@ def recorder(address: str | None, party_id: str) -> Iterator[Recorder | None]:
     from cloister.privacy.ledger.ledger import Ledger
 
     with Ledger.open(address, create=False) as ledger:
-        if ledger.limit(party_id) is None:
-            say(f"note: the ledger has no limit for {party_id}")
-
-        def record(release: Release) -> None:
-            receipt = ledger.release(
-                release, b"", party_id=party_id, recipient=READERS, purpose="simulated training"
-            )
-            ledger.delivered(receipt.number)
-
-        yield record
+        ledger.require_party(party_id)
+        yield LedgerRecorder(ledger, party_id)

@@ -5,8 +5,10 @@ ledger, in the same transaction, that the state was restored and from which head
 be added from an export (`restored_entries`); about what is still unknown, one of three is done:
 
 - *hold* (unless told otherwise): the limits of every party that the ledger knows become epsilon 0,
-  so that nothing of theirs is released until somebody who knows sets limits;
-- *charge*: one release of a stated epsilon for every party stands for those that were lost;
+  so that nothing of theirs is released until somebody who knows sets limits, by a command: what a
+  node's file names does not count;
+- *charge*: one release of a stated epsilon for every party stands for those that were lost; each of
+  its limits counts it;
 - *nothing was released*: limits stay, because somebody vouches for it.
 
 A party of which the backup holds no entry must be named, if its releases began after the backup.
@@ -23,6 +25,7 @@ import sqlalchemy as sa
 from cloister.core.errors import BudgetExceeded
 from cloister.privacy.ledger.check import check_ledger
 from cloister.privacy.ledger.entry import (
+    HELD,
     MAX_PURPOSE_LENGTH,
     Entry,
     Head,
@@ -35,6 +38,7 @@ from cloister.privacy.ledger.limits import Limit
 from cloister.privacy.ledger.outbox import note_delivery, put_pending
 from cloister.privacy.ledger.reading import head_in, limits_in, parties_in
 from cloister.privacy.ledger.spending import add_spent, spent_by
+from cloister.privacy.ledger.statement import USUAL_DELTA
 from cloister.privacy.ledger.tables import ENTRIES
 from cloister.privacy.ledger.writing import append
 from cloister.privacy.level import Level
@@ -44,7 +48,6 @@ from cloister.store.database import Database
 
 __all__ = ["Lost", "LostKind", "check_restored", "note_restored", "stored_head"]
 
-USUAL_DELTA: Final = 1e-6
 UNKNOWN: Final = "unknown"  # who got what was lost
 
 
@@ -90,7 +93,7 @@ def note_restored(connection: sa.Connection, *, manifest: BackupManifest, lost: 
         told = _told(manifest.ledger, manifest.made_at, lost, limits)
         label = Label(party_id, "", told[:MAX_PURPOSE_LENGTH])
         if lost.kind is LostKind.CHARGE:
-            _charge(connection, label, lost.epsilon, limits)
+            _charge(connection, label, lost.epsilon)
             continue
         closed = Limit(epsilon=0.0, delta=USUAL_DELTA)
         after = list(limits.values()) or ([closed] if lost.kind is LostKind.HOLD else [])
@@ -103,13 +106,15 @@ def note_restored(connection: sa.Connection, *, manifest: BackupManifest, lost: 
             append(connection, Entry.draft("limit", _now(), label, limit_body(None, None), b""))
 
 
-def _charge(
-    connection: sa.Connection, label: Label, epsilon: float, limits: dict[Level, Limit]
-) -> None:
-    """Record what was lost as one release, whether the limit allows it or not: it has happened."""
-    level = next(iter(limits)) if len(limits) == 1 else Level.USER
+def _charge(connection: sa.Connection, label: Label, epsilon: float) -> None:
+    """Record what was lost as one release, whether the limits allow it or not: it has happened."""
     release = BoundedRelease(
-        level=level, epsilon=epsilon, mechanism_name="lost releases", note=label.purpose
+        level=Level.USER,
+        neighbours="replace",  # then it costs the same for what a user holds
+        every_limit=True,
+        epsilon=epsilon,
+        mechanism_name="lost releases",
+        note=label.purpose,
     )
     label = label._replace(recipient=UNKNOWN)
     entry = append(connection, Entry.draft("release", _now(), label, release.canonical(), b""))
@@ -120,8 +125,7 @@ def _charge(
 
 def _told(head: BackupHead, made_at: str, lost: Lost, limits: dict[Level, Limit]) -> str:
     what = {
-        LostKind.HOLD: f"releases since are not known, so nothing may pass; the limit was "
-        f"{', '.join(map(str, limits.values())) or 'none'}",
+        LostKind.HOLD: f"{HELD}; the limit was {', '.join(map(str, limits.values())) or 'none'}",
         LostKind.CHARGE: f"epsilon {lost.epsilon:g} stands for releases since",
         LostKind.NONE: "nothing was released since, somebody vouches for it",
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +11,21 @@ from numpy.typing import NDArray
 from cloister.privacy.release import Release
 from cloister.rank.ranker import Ranker
 
-__all__ = ["ClientRankers", "Learner", "Recorder", "RoundOutcome"]
+__all__ = ["ClientRankers", "Learner", "PlanReader", "Recorder", "RoundOutcome"]
 
-Recorder = Callable[[Release], None]  # told of a release before it is made; refuses by raising
+
+@runtime_checkable
+class PlanReader(Protocol):
+    """A recorder that wants to know of a private training's plan before the first round."""
+
+    def __call__(self, release: Release) -> None:
+        """Take notice of a release before it is made."""
+
+    def read_plan(self, release: Release, n_releases: int, *, order: float) -> None:
+        """Take notice of so many equal releases, and of the order that they were planned for."""
+
+
+Recorder = Callable[[Release], None] | PlanReader  # either refuses by raising
 
 
 class RoundOutcome(NamedTuple):

@@ -30,7 +30,7 @@ from cloister.core.random import stream
 from cloister.federate.dp_ftrl import TreeNoise
 from cloister.federate.fedavg import checked
 from cloister.federate.fpdgd import FPDGD, FpdgdSettings
-from cloister.federate.learner import Recorder
+from cloister.federate.learner import PlanReader, Recorder
 from cloister.federate.local_training import RoundSums
 from cloister.federate.participation import draw_poisson, take_turns
 from cloister.federate.population import Population
@@ -101,7 +101,10 @@ class PrivateFPDGD(FPDGD):
         self.spending = Spending(
             epsilon=privacy.epsilon, delta=privacy.delta, order=self.planned.order
         )
-        self.spending.reserve(self.release(self.n_expected), self._n_releases)
+        one = self.release(self.n_expected)
+        self.spending.reserve(one, self._n_releases)
+        if isinstance(record, PlanReader):
+            record.read_plan(one, self._n_releases, order=self.planned.order)
         self._tree = TreeNoise(self._node_noise, sigma=self.sigma)
         self._n_nodes = 0
         self._tree_noise = np.zeros(self._models.shape[1])

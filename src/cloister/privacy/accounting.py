@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from cloister.core.errors import SettingsError
 from cloister.privacy.level import Level
 from cloister.privacy.loss import Loss
-from cloister.privacy.release import Release
+from cloister.privacy.release import LARGEST_EXPONENT, Release
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
@@ -45,7 +45,6 @@ _Counted = tuple[tuple[Loss, int], ...]
 
 FINE_STEP: Final = 1e-4  # between the losses that a distribution is divided into
 BEYOND_INTEREST: Final = 1e6  # such an epsilon promises nothing: the quick bound will do
-LARGEST_EXPONENT: Final = 700.0  # of e, in a double
 SMALL_EPSILON: Final = 1e-3  # below, sums of exact terms would drown in rounding errors
 LEAST_NOISE: Final = 1e-100  # less noise than that, over sensitivity, is none
 MOST_STEPS: Final = 4_000_000  # beyond, steps get coarser: the bound stays one, and gets looser

@@ -1,22 +1,23 @@
 """How much noise a training needs: the least with which all its rounds cost what they may.
 
-By default the filter that refuses releases decides (:mod:`cloister.privacy.filters`): so many
-rounds fit a limit of that epsilon, that delta and the plan's order, and none more. The accountants
-of fixed plans ask for 6 to 8 % less noise; with it the ledger would refuse the last rounds.
+`planned_noise` asks the filter that refuses releases (:mod:`cloister.privacy.filters`): so many
+rounds fit a limit of that epsilon, that delta and the plan's order, and at most a few in a thousand
+more, since noise is rounded up at its fourth figure. `noise_multiplier` asks the accountants of
+fixed plans, which need 6 to 8 % less noise; with it the ledger would refuse the last rounds.
 """
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from cloister.core.errors import SettingsError
 from cloister.privacy.accounting import FINE_STEP, Accounting, composed_epsilon, divergence
 from cloister.privacy.filters import ORDERS, PrivacyFilter
 from cloister.privacy.loss import Loss
 
-__all__ = ["PlannedNoise", "noise_multiplier", "planned_noise"]
+__all__ = ["PlannedNoise", "noise_multiplier", "planned_noise", "rounded_up"]
 
 MOST_EPSILON: Final = 1e5  # what costs more promises nothing
 COARSE_STEP: Final = 10 * FINE_STEP  # while searching; what is found is checked with fine steps
@@ -30,36 +31,28 @@ def noise_multiplier(
     *,
     n_rounds: int,
     sampling_rate: float = 1.0,
-    method: Literal["filter"] | Accounting = "filter",
+    method: Accounting,
 ) -> float:
     """Return the least normal noise, over sensitivity, with which so many rounds cost ``epsilon``.
 
-    The result is rounded up at the fourth figure, so that it is never too little.
-
-    Parameters
-    ----------
-    method
-        Who decides: the ``filter`` of a limit, which holds however releases are chosen, or an
-        accountant of releases that are planned beforehand.
+    That holds of rounds that are planned beforehand; a limit asks for more (`planned_noise`). The
+    result is rounded up at the fourth figure, so that it is never too little.
 
     Examples
     --------
-    >>> noise_multiplier(4.5, 1e-5, n_rounds=200), noise_multiplier(
-    ...     4.5, 1e-5, n_rounds=200, method="pld")
-    (14.84, 13.81)
+    >>> noise_multiplier(4.5, 1e-5, n_rounds=200, method="pld")
+    13.81
+    >>> planned_noise(4.5, 1e-5, n_rounds=200).multiplier
+    14.84
     """
     _check_plan(epsilon, delta, n_rounds, sampling_rate)
-    if method == "filter":
-        return planned_noise(
-            epsilon, delta, n_rounds=n_rounds, sampling_rate=sampling_rate
-        ).multiplier
     question = _Question(epsilon, delta, n_rounds, sampling_rate)
     # Enough without sampling by concentrated privacy (Bun and Steinke 2016, proposition 1.3),
     # hence enough with it: 1/(2 z^2) + sqrt(2 log(1/delta))/z = epsilon.
     root = math.sqrt(math.log(1 / delta))
     ample = math.sqrt(n_rounds / 2) * (math.sqrt(root**2 + epsilon) + root) / epsilon
     quick = _least_noise(question, "rdp", ample)
-    return _rounded_up(quick if method == "rdp" else _least_noise(question, method, quick))
+    return rounded_up(quick if method == "rdp" else _least_noise(question, method, quick))
 
 
 def _check_plan(epsilon: float, delta: float, n_rounds: int, sampling_rate: float) -> None:
@@ -97,7 +90,7 @@ def planned_noise(
     Examples
     --------
     >>> planned_noise(4.5, 1e-5, n_rounds=1000, sampling_rate=0.01)
-    PlannedNoise(multiplier=0.7484, order=4.084...)
+    PlannedNoise(multiplier=0.7484, order=4.084)
     """
     _check_plan(epsilon, delta, n_rounds, sampling_rate)
     usual = PrivacyFilter.of(epsilon, delta)
@@ -116,7 +109,7 @@ def planned_noise(
                 break
             noise = _least_fitting(found.multiplier, sampling_rate, order, budget)
             found = PlannedNoise(noise, order)
-    return PlannedNoise(_rounded_up(found.multiplier), found.order)
+    return PlannedNoise(rounded_up(found.multiplier), found.order)
 
 
 def _fits(noise: float, sampling_rate: float, order: float, budget: float) -> bool:
@@ -164,7 +157,8 @@ def _least_noise(question: _Question, method: Accounting, start: float) -> float
     return float(found)
 
 
-def _rounded_up(value: float, figures: int = 4) -> float:
+def rounded_up(value: float, figures: int = 4) -> float:
+    """Round up to so many figures."""
     unit = 10.0 ** (math.floor(math.log10(value)) - figures + 1)
     up = math.ceil(value / unit) * unit
     return float(f"{up:.{figures}g}")

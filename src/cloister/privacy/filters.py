@@ -43,7 +43,10 @@ WHOLE_ORDERS_FROM: Final = 8  # where sampled noise is worked out much faster
 def _orders() -> tuple[float, ...]:
     steps = range(-4 * STEPS_TO_DOUBLE, MOST_DOUBLINGS * STEPS_TO_DOUBLE)
     orders = (1 + 2 ** (step / STEPS_TO_DOUBLE) for step in steps)
-    return tuple(sorted({float(round(a)) if a >= WHOLE_ORDERS_FROM else a for a in orders}))
+    # With few digits, so that an order that is printed can be written into a limit as it is.
+    return tuple(
+        sorted({float(round(a)) if a >= WHOLE_ORDERS_FROM else round(a, 3) for a in orders})
+    )
 
 
 ORDERS: Final = _orders()

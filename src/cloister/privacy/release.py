@@ -24,7 +24,7 @@ __all__ = ["UNBOUNDED", "BoundedRelease", "Release", "UnprotectedRelease"]
 
 UNBOUNDED: Final = Loss("unbounded")
 LARGEST_EXPONENT: Final = 700.0  # of e, in a double
-_LATER: Final = ("own_delta", "consent")
+_LATER: Final = ("own_delta", "every_limit", "consent")
 
 
 class Release(Settings):
@@ -50,6 +50,8 @@ class Release(Settings):
         Of a release that is made in one go, no part of which depends on another part's noise: the
         chance with which its own epsilon may fail. A limit that adds up epsilons counts it with
         its exact epsilon at this delta.
+    every_limit
+        Count it in the limits of smaller units too, even if the party has one for this unit.
     consent
         Who agreed to a release that a limit has no bound for, as the ledger was told; the ledger
         writes it.
@@ -64,6 +66,7 @@ class Release(Settings):
     simulated: bool = False
     claimed_epsilon: float | None = Field(default=None, gt=0)
     own_delta: float | None = Field(default=None, gt=0, lt=1)
+    every_limit: bool = False
     consent: str = Field(default="", max_length=200)
     note: str = Field(default="", max_length=1000)
 

@@ -10,8 +10,8 @@ stated cost.
 What it guarantees:
 
 - Unit: one token more or less in one document of this field (``token`` level); with ``max_length``
-  or exact lengths one token replaced by any other, at twice the noise. Titles and bodies are two
-  releases; a token lies in one of them.
+  or exact lengths one token replaced by any other, with noise of twice the width. Titles and
+  bodies are two releases; a token lies in one of them.
 - Against everyone who gets the file, with or without the hash key, whatever else they know, for
   ever and for any number of queries. The noise comes from AES-256, so against whoever cannot break
   that.

@@ -25,7 +25,7 @@ from pydantic import Field
 
 from cloister.core.errors import DataError, SettingsError
 from cloister.core.settings import Settings
-from cloister.privacy.calibration import noise_multiplier
+from cloister.privacy.calibration import planned_noise
 from cloister.privacy.level import Level
 from cloister.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, NoiseSource
 from cloister.privacy.release import Release, UnprotectedRelease
@@ -125,7 +125,7 @@ class IndependentNoise(Settings):
     60.0
     >>> many = IndependentNoise.calibrated(8.0, delta=1e-6, n_rows=30, n_answers=100)
     >>> round(many.width)
-    36
+    38
     """
 
     noise: Literal["laplace", "gaussian"] = "gaussian"
@@ -143,15 +143,14 @@ class IndependentNoise(Settings):
         n_answers: int = 1,
         noise: Literal["laplace", "gaussian"] = "gaussian",
     ) -> Self:
-        """Return the noise with which so many answers cost ``epsilon`` together.
+        """Return the noise with which so many answers fit a limit of that epsilon and delta.
 
-        Laplace noise is calibrated by the plain sum, which needs no delta; normal noise for answers
-        that are planned beforehand. A limit, which also covers questions that are chosen by earlier
-        answers, charges up to 8 % more.
+        Laplace noise is calibrated by the plain sum, which needs no delta; normal noise by the
+        filter of the limit, which also covers questions that are chosen by earlier answers.
         """
         if noise == "laplace":
             return cls(noise=noise, width=n_rows * n_answers / epsilon)
-        over_sensitivity = noise_multiplier(epsilon, delta, n_rounds=n_answers, method="tightest")
+        over_sensitivity = planned_noise(epsilon, delta, n_rounds=n_answers).multiplier
         # The accounting takes discrete noise for continuous noise of two steps' less width.
         return cls(noise=noise, width=math.hypot(over_sensitivity * n_rows**0.5, ROUNDING_SIGMA))
 

@@ -13,7 +13,7 @@ __all__ = ["QueryNoise", "laplace_cost", "median_cost", "query_noise"]
 
 
 class QueryNoise(NamedTuple):
-    """Standard deviations of the noise with which so many answers cost one epsilon together.
+    """Standard deviations of the noise with which so many answers fit a limit of one epsilon.
 
     Parameters
     ----------

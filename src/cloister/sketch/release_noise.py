@@ -32,7 +32,7 @@ from pydantic import Field
 from cloister.core.errors import SettingsError
 from cloister.core.settings import Settings
 from cloister.privacy.accounting import composed_epsilon, losses_of
-from cloister.privacy.calibration import noise_multiplier
+from cloister.privacy.calibration import noise_multiplier, rounded_up
 from cloister.privacy.level import Level
 from cloister.privacy.loss import Loss
 from cloister.privacy.mechanisms.noise_table import LEAST_WIDTH, MOST_WIDTH
@@ -70,8 +70,9 @@ class NoisyReleaseSettings(Settings):
         Of the sketches of frequencies.
     max_length
         Longer documents are cut to so many tokens. Only with it has a whole document a stated
-        cost. A token added to a longer document may push another out, so the noise is twice as
-        wide; what is stated then holds for a token more, less or changed.
+        cost. A token added to a longer document may push another out, so the noise gets twice the
+        width (Laplace noise two to five times the standard deviation); what is stated then holds
+        for a token more, less or changed.
     lengths
         ``noisy``, or ``exact``: then neighbours are documents with one token replaced, which can
         move twice as far, and a document's length is told to all; a whole document has no stated
@@ -274,15 +275,9 @@ def _refuse_too_wide(epsilon: float, delta: float, division: _Division) -> None:
         return
     least = division.cost(widest, delta)
     if least > epsilon:
-        enough = _rounded_up(least * (1 + 2 * ENOUGH))
+        enough = rounded_up(least * (1 + 2 * ENOUGH), 2)
         raise SettingsError(
             f"{epsilon:g} asks for wider noise than can be drawn (sigma up to {MOST_WIDTH:g})",
             where="epsilon",
             remedy=f"raise epsilon to {enough:g}, or take fewer rows",
         )
-
-
-def _rounded_up(number: float) -> float:
-    """Round up to two figures."""
-    unit = 10.0 ** (math.floor(math.log10(number)) - 1)
-    return math.ceil(number / unit) * unit

@@ -5,9 +5,9 @@ The planner chooses four things together, within the bytes and the epsilon that 
 - **Family.** The narrower of Laplace and normal noise at this cost. One token moves a cell in every
   row, so the width of Laplace noise grows with the number of rows and that of normal noise with its
   root: up to about ten rows Laplace noise is narrower.
-- **Rows.** One. A second row doubles the noise of both, and its lists are cut at that noise. Only
-  where the noise of three rows is small beside the error from collisions are three better, since
-  their median finds collisions out.
+- **Rows.** One. A second row doubles the width of the noise on both, and its lists are cut at that
+  noise. Only where the noise of three rows is small beside the error from collisions are three
+  better, since their median finds collisions out.
 - **List length.** Twice k: the places beyond k serve the estimate, which may move a document up.
 - **Columns.** As many as the bytes hold. Wider rows have fewer collisions. Where columns would be
   more than text has terms, lists get longer instead.

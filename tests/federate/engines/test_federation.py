@@ -11,7 +11,7 @@ import pytest
 
 from cloister.core.errors import BudgetExceeded, Conflict, SettingsError
 from cloister.federate.database_update_store import DatabaseUpdateStore
-from cloister.federate.engines.agreement import FederationAgreement
+from cloister.federate.engines.agreement import FederationAgreement, SitePrivacy
 from cloister.federate.engines.federation import SiteFederation
 from cloister.federate.engines.round_failed import RoundFailed, TrainingStopped
 from cloister.federate.engines.round_log import RoundLog
@@ -31,6 +31,7 @@ from cloister.privacy.secure_aggregation.messages import (
 )
 from cloister.rank.ranker import Ranker
 from federate.engines.made_federation import (
+    N_USERS,
     POPULATION,
     SEED,
     SITES,
@@ -443,6 +444,27 @@ def test_a_coordinator_gets_no_more_noisy_sums_than_were_agreed_on(make_scene: M
         federation.step()
     assert scene.n_releases() == [3, 3, 3]
     assert caught.value.faults == dict.fromkeys(SITES, "BudgetExceeded")
+
+
+def test_a_site_begins_no_training_that_fits_its_limit_at_the_plans_order_alone(
+    make_scene: MakeScene,
+) -> None:
+    plan = SitePrivacy(epsilon=4.5, delta=1e-5, n_rounds=1000, n_users=N_USERS)
+    agreement = secure(sampling_rate=0.01, privacy=plan)
+    scene = make_scene(agreement)
+    limit = Limit(epsilon=4.5, delta=1e-5)
+    for order in (None, agreement.order):
+        with Ledger.open(scene.folder / f"{A}.db") as ledger:
+            set_now = limit.model_copy(update={"order": order})
+            ledger.set_limit(A, set_now, purpose="test")
+        if order is None:
+            with pytest.raises(BudgetExceeded, match=f"order = {agreement.order!r}"):
+                scene.start(A)
+    scene.start(A)
+    scene.coordinator().step()
+    with Ledger.open(scene.folder / f"{A}.db") as ledger:
+        ledger.set_limit(A, limit, purpose="changed in the middle")
+    scene.start(A)  # it has begun: from now on the ledger decides, round by round
 
 
 def test_noise_from_a_seed_is_refused_unless_it_is_a_simulation(make_scene: MakeScene) -> None:

@@ -18,7 +18,7 @@ from cloister.core.settings import Settings
 from cloister.federate.engines.protected_site_sum import SiteSumProtection
 from cloister.federate.fpdgd import FpdgdSettings
 from cloister.federate.rules import RULES
-from cloister.privacy.calibration import noise_multiplier
+from cloister.privacy.calibration import PlannedNoise, planned_noise
 from cloister.privacy.level import Level
 from cloister.privacy.release import Release, UnprotectedRelease
 from cloister.privacy.secure_aggregation.fixed_point import FixedPoint
@@ -175,21 +175,31 @@ class FederationAgreement(Settings):
         """Length of the ranker's parameters."""
         return self.ranker.n_parameters
 
+    @property
+    def order(self) -> float | None:
+        """At which a limit lets all rounds of ``privacy`` pass; None without.
+
+        With a small ``sampling_rate`` it can be another one than a limit's usual order.
+        """
+        return None if self.privacy is None else self._planned(self.privacy).order
+
+    def _planned(self, privacy: SitePrivacy) -> PlannedNoise:
+        return planned_noise(
+            privacy.epsilon,
+            privacy.delta,
+            n_rounds=privacy.n_rounds,
+            sampling_rate=self.sampling_rate,
+        )
+
     @cached_property
     def protection(self) -> SiteSumProtection | None:
         """How sites protect their sums; None without ``privacy``."""
         privacy = self.privacy
         if privacy is None:
             return None
-        multiplier = noise_multiplier(
-            privacy.epsilon,
-            privacy.delta,
-            n_rounds=privacy.n_rounds,
-            sampling_rate=self.sampling_rate,
-        )
         return SiteSumProtection(
             clip_norm=privacy.clip_norm,
-            sigma=multiplier * privacy.clip_norm,
+            sigma=self._planned(privacy).multiplier * privacy.clip_norm,
             min_survivors=self.min_sites,
             n_colluders=self.n_colluders,
             n_values=self.n_parameters,

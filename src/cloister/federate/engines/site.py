@@ -106,7 +106,8 @@ class Site:
     limits, consents
         What its releases may cost at most, by level, where that is not the standard; and who agreed
         to releases without a bound. Without either it has the standard limits, and makes no release
-        without a bound. A site of a simulated training has limits only where they are named.
+        without a bound. A site of a simulated training has limits only where they are named. Where
+        all rounds would fit a limit at the agreement's ``order`` alone, it needs that order.
     """
 
     def __init__(
@@ -129,11 +130,20 @@ class Site:
         self._memory = SiteMemory(database, site_id, most_releases=most, consents=consents)
         if limits or not agreement.simulated:
             self.ledger.begin_limits(site_id, limits)
+        self._check_order()
         self._keys = keys
         start = first or Ranker.initial(agreement.ranker)
         self._start = TrainedOn(0, start.parameters.astype(np.float64))
         self._open: _Open | None = None
         self._lock = threading.Lock()
+
+    def _check_order(self) -> None:
+        """Refuse to begin a training whose rounds would fit a limit at the plan's order alone."""
+        agreed = self._agreement
+        if agreed.privacy is None or agreed.order is None or self.last_round() >= 0:
+            return
+        planned, n_rounds = agreed.release(), agreed.privacy.n_rounds
+        self.ledger.check_plan(planned, n_rounds, party_id=self.site_id, order=agreed.order)
 
     @property
     def ledger(self) -> Ledger:

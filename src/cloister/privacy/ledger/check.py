@@ -17,7 +17,7 @@ from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.ledger.limits import Limit
 from cloister.privacy.ledger.outbox import failures_in, payload_in
 from cloister.privacy.ledger.reading import entries_in, limits_in, parties_in
-from cloister.privacy.ledger.spending import Spent, charged, spent, spent_by
+from cloister.privacy.ledger.spending import Spent, charged, counted_as, spent, spent_by
 from cloister.privacy.ledger.tables import DELIVERIES, OUTBOX, SPENDING
 
 __all__ = ["Checked", "check_ledger"]
@@ -134,13 +134,23 @@ def _check_outbox(connection: sa.Connection, releases: set[int]) -> int:
 
 def _check_counts(connection: sa.Connection, counted: Counter[Spent]) -> None:
     rows = connection.execute(sa.select(*(SPENDING.c[name] for name in Spent._fields)))
-    kept = {Spent(*row)._replace(n_releases=1): row.n_releases for row in rows}
+    kept: Counter[Spent] = Counter()
+    for one in (Spent(*row) for row in rows):
+        kept[_as_now(one)._replace(n_releases=1)] += one.n_releases
     if kept != counted:
         wrong = min(set(kept.items()) ^ set(counted.items()))[0]
         raise Damaged(
             f"the count of releases to {wrong.recipient!r} is not that of the entries",
             where=f'party "{wrong.party_id}"',
         )
+
+
+def _as_now(one: Spent) -> Spent:
+    """Return a stored count in the words of this version: 0.1.0 wrote some releases differently."""
+    try:
+        return one._replace(release=counted_as(one.release).release)
+    except CloisterError as error:
+        raise Damaged(error.what, where=f'party "{one.party_id}"') from None
 
 
 def _check_limits(connection: sa.Connection) -> None:

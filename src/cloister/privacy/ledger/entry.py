@@ -15,6 +15,7 @@ from cloister.privacy.releases.reading import read_release
 
 __all__ = [
     "BEGINNING",
+    "HELD",
     "Entry",
     "EntryKind",
     "Head",
@@ -34,6 +35,7 @@ EntryKind = Literal["release", "limit"]
 
 BEGINNING: Final = "0" * 64  # what the first entry has for the hash of the one before
 MAX_PURPOSE_LENGTH: Final = 1000
+HELD: Final = "releases since are not known, so nothing may pass"  # in the purpose of a hold
 _FORMAT: Final = "cloister ledger 1"
 
 
@@ -130,6 +132,11 @@ class Entry(NamedTuple):
     def limit(self) -> Limit | None:
         """The limit that was set; None where it was taken away."""
         return read_limit(self.body)
+
+    @property
+    def is_hold(self) -> bool:
+        """Whether a restore set this limit to 0, until somebody sets another by a command."""
+        return self.kind == "limit" and HELD in self.purpose
 
     def sealed(self) -> Entry:
         """Return this entry with its hash."""

@@ -44,7 +44,7 @@ from cloister.privacy.ledger.outbox import (
     pending_in,
 )
 from cloister.privacy.ledger.reading import entries_in, head_in, limits_in, parties_in
-from cloister.privacy.ledger.spending import losses_at, spent
+from cloister.privacy.ledger.spending import losses_at, refuse_order, spent
 from cloister.privacy.ledger.tables import ENTRIES, LEDGER_SCHEMA
 from cloister.privacy.ledger.writing import (
     Payload,
@@ -53,6 +53,7 @@ from cloister.privacy.ledger.writing import (
     append,
     passed,
     record,
+    refuse_unknown,
     sole_writer,
 )
 from cloister.privacy.level import Level
@@ -200,6 +201,23 @@ class Ledger(Closing):
         """
         self._check(release, checked_label(party_id, recipient, purpose))
 
+    def check_plan(self, release: Release, n_releases: int, *, party_id: str, order: float) -> None:
+        """Raise `BudgetExceeded` if a plan does not fit a limit, but would at another order.
+
+        Parameters
+        ----------
+        release, n_releases
+            What is planned: so many equal releases.
+        party_id
+            Whose privacy they cost.
+        order
+            The one that their noise was chosen for (`planned_noise`).
+        """
+        read = partial(account_in, party_id=party_id, simulated=release.simulated)
+        account = self.database.run(read, read_only=True)
+        for limit in account.limits.values():
+            refuse_order(limit, account.limits, party_id, account.spent, release, n_releases, order)
+
     def _check(self, release: Release, label: Label) -> None:
         read = partial(account_in, party_id=label.party_id, simulated=release.simulated)
         passed(self.database.run(read, read_only=True), release, label, self.rules)
@@ -251,7 +269,8 @@ class Ledger(Closing):
 
         A limit of the file is set when the file is new or names another one than before: what a
         command has set since stays. A standard limit is set where nobody has ever set or taken
-        away one of that level.
+        away one of that level. Nothing changes while a restore holds the party; of a level that
+        was held, a command alone sets the limit from then on.
 
         Parameters
         ----------
@@ -263,11 +282,17 @@ class Ledger(Closing):
 
         def work(connection: sa.Connection) -> None:
             self._begin(connection)
-            known = [e for e in entries_in(connection, party_id=party_id) if e.kind == "limit"]
+            known = list(entries_in(connection, party_id=party_id, kind="limit"))
+            by_level = {
+                level: [one for one in known if level in change_of(one.body)]
+                for level in STANDARD_LIMITS
+            }
+            if any(here and here[-1].is_hold for here in by_level.values()):
+                return
             for level, standard in STANDARD_LIMITS.items():
-                here = [one for one in known if level in change_of(one.body)]
+                here = by_level[level]
                 by_file = [one.limit for one in here if one.purpose == FROM_FILE]
-                if level in wanted:
+                if level in wanted and not any(one.is_hold for one in here):
                     if not by_file or by_file[-1] != wanted[level].fixed():
                         body = limit_body(wanted[level], None)
                         self._append_limit(connection, label._replace(purpose=FROM_FILE), body)
@@ -282,6 +307,11 @@ class Ledger(Closing):
     def parties(self) -> list[str]:
         """Return all parties with a release or a limit, in the order of their names."""
         return self.database.run(parties_in, read_only=True)
+
+    def require_party(self, party_id: str) -> None:
+        """Raise `NotFound` if nobody has set a limit for a party, or said that there is none."""
+        read = partial(account_in, party_id=party_id, simulated=False)
+        refuse_unknown(self.database.run(read, read_only=True))
 
     def limits(self, party_id: str) -> dict[Level, Limit]:
         """Return the limits of a party, by level."""

@@ -86,7 +86,8 @@ class Consent(Settings):
         Who may get them, as the ledger has it: ``coordinator``, ``broker``.
     purpose
         What for: the name of a training, or ``published statistics``. It covers this purpose and
-        those that continue it after a comma ("pilot, round 3").
+        those that continue it after a comma and a space ("pilot, round 3"), which no training's
+        name can hold.
 
     Examples
     --------
@@ -108,7 +109,7 @@ class Consent(Settings):
 
     def covers(self, recipient: str, purpose: str) -> bool:
         """Tell whether a release is one of those that were agreed to."""
-        begins = purpose == self.purpose or purpose.startswith(f"{self.purpose},")
+        begins = purpose == self.purpose or purpose.startswith(f"{self.purpose}, ")
         return recipient == self.recipient and begins
 
 
@@ -117,7 +118,7 @@ STANDARD_LIMITS: Final = {
     for one in (
         # "Reasonable" protection ends at epsilon 10 (Ponomareva et al. 2023, "How to DP-fy ML").
         Limit(epsilon=10.0, delta=1e-5, level=Level.USER),
-        # A promise about a smaller unit says less of a person: it may cost half as much.
+        # A promise about a smaller unit says less about a person, so it gets half that epsilon.
         Limit(epsilon=5.0, delta=1e-6, level=Level.DOCUMENT),
         Limit(epsilon=5.0, delta=1e-6, level=Level.INTERACTION),
         Limit(epsilon=5.0, delta=1e-6, level=Level.TOKEN),

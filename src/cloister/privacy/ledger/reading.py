@@ -7,12 +7,19 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from cloister.privacy.ledger.entry import BEGINNING, Entry, Head, change_limits
+from cloister.privacy.ledger.entry import BEGINNING, Entry, EntryKind, Head, change_limits
 from cloister.privacy.ledger.limits import Limit
 from cloister.privacy.ledger.tables import ENTRIES
 from cloister.privacy.level import Level
 
-__all__ = ["ENTRY_COLUMNS", "entries_in", "head_in", "limits_in", "parties_in"]
+__all__ = [
+    "ENTRY_COLUMNS",
+    "entries_in",
+    "head_in",
+    "limited_parties_in",
+    "limits_in",
+    "parties_in",
+]
 
 ENTRY_COLUMNS: Final = tuple(ENTRIES.c[name] for name in Entry._fields)
 PAGE: Final = 1000  # entries read at a time
@@ -42,10 +49,16 @@ def limits_in(connection: sa.Connection, party_id: str) -> dict[Level, Limit]:
 
 
 def entries_in(
-    connection: sa.Connection, *, party_id: str | None = None, after: int = 0
+    connection: sa.Connection,
+    *,
+    party_id: str | None = None,
+    kind: EntryKind | None = None,
+    after: int = 0,
 ) -> Iterator[Entry]:
     """Read entries in order, some at a time, in a caller's transaction."""
     query = sa.select(*ENTRY_COLUMNS).order_by(ENTRIES.c.number).limit(PAGE)
+    if kind is not None:
+        query = query.where(ENTRIES.c.kind == kind)
     if party_id is not None:
         query = query.where(ENTRIES.c.party_id == party_id)
     while page := connection.execute(query.where(ENTRIES.c.number > after)).all():
@@ -56,3 +69,9 @@ def entries_in(
 def parties_in(connection: sa.Connection) -> list[str]:
     """Return all parties with a release or a limit, in the order of their names."""
     return sorted(connection.scalars(sa.select(ENTRIES.c.party_id).distinct()))
+
+
+def limited_parties_in(connection: sa.Connection) -> list[str]:
+    """Return the parties for which somebody has set a limit, or said that there is none."""
+    query = sa.select(ENTRIES.c.party_id).where(ENTRIES.c.kind == "limit").distinct()
+    return sorted(connection.scalars(query))

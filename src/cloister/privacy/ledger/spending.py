@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import sqlalchemy as sa
 
 from cloister.core.errors import BudgetExceeded
+from cloister.privacy.calibration import rounded_up
 from cloister.privacy.filters import Charge, charge_of, total_charge
 from cloister.privacy.ledger.entry import Entry
 from cloister.privacy.ledger.limits import Limit
@@ -26,9 +27,11 @@ __all__ = [
     "Spent",
     "add_spent",
     "charged",
+    "counted_as",
     "counts_for",
     "losses_at",
     "refuse_beyond",
+    "refuse_order",
     "spent",
     "spent_by",
 ]
@@ -67,14 +70,22 @@ _SPENT: Final = (
 
 def spent_by(entry: Entry) -> Spent:
     """Return what one recorded release adds; its note makes no difference."""
-    simulated, without_note = _counted_as(entry.body)
-    return Spent(entry.party_id, entry.recipient, simulated, without_note, 1)
+    simulated, release = counted_as(entry.body)
+    return Spent(entry.party_id, entry.recipient, simulated, release, 1)
+
+
+class CountedAs(NamedTuple):
+    """What equal releases have in common."""
+
+    simulated: bool
+    release: str
 
 
 @lru_cache(maxsize=4096)
-def _counted_as(body: str) -> tuple[bool, str]:
+def counted_as(body: str) -> CountedAs:
+    """Return as what a recorded release is counted: in this version's words, without its note."""
     release = read_release(body)
-    return release.simulated, release.model_copy(update={"note": ""}).canonical()
+    return CountedAs(release.simulated, release.model_copy(update={"note": ""}).canonical())
 
 
 def add_spent(connection: sa.Connection, one: Spent) -> None:
@@ -124,11 +135,11 @@ def counts_for(limit: Limit, limits: Mapping[Level, Limit], release: str) -> boo
 
     It does, but for two: releases that somebody agreed to by name because they have no bound at
     this level; and releases that protect a larger unit for which there is a limit too, since that
-    limit bounds them.
+    limit bounds them (unless they say that every limit counts them).
     """
     stated = read_release(release)
     larger = stated.level != limit.level and stated.level.covers(limit.level)
-    if larger and stated.level in limits:
+    if larger and stated.level in limits and not stated.every_limit:
         return False
     return not stated.consent or _charge(release, limit.level, limit.filter.order).has_bound
 
@@ -170,6 +181,37 @@ def refuse_beyond(
     )
 
 
+def refuse_order(
+    limit: Limit,
+    limits: Mapping[Level, Limit],
+    party_id: str,
+    before: Sequence[Spent],
+    release: Release,
+    n_releases: int,
+    order: float,
+) -> None:
+    """Raise `BudgetExceeded` if so many releases do not fit a limit, but would at an order."""
+    text = release.canonical()
+    if limit.epsilon == 0 or not counts_for(limit, limits, text):
+        return
+
+    def fit(one: Limit) -> bool:
+        planned = _charge(text, one.level, one.filter.order).times(n_releases)
+        return one.filter.admits(charged(one, limits, before).plus(planned))
+
+    if fit(limit) or not fit(limit.model_copy(update={"order": order})):
+        return
+    decides = limit.filter
+    raise BudgetExceeded(
+        f'the {n_releases} planned releases of party "{party_id}" do not fit its limit, {limit}, '
+        f"at order {decides.order:.6g}; at the plan's order they do",
+        remedy="set the limit with this order before the training begins: "
+        f"cloister ledger limit {party_id} --level {limit.level} --epsilon {limit.epsilon!r} "
+        f"--delta {limit.delta!r} --failures {decides.failures:.6g} --order {order!r}; or write "
+        f"order = {order!r} under the limit in the node's file",
+    )
+
+
 def _outcome(release: Release, limit: Limit, so_far: Charge, after: Charge) -> str:
     decides = limit.filter
     if limit.epsilon == 0:
@@ -189,9 +231,28 @@ def _outcome(release: Release, limit: Limit, so_far: Charge, after: Charge) -> s
             f"{decides.failures:.3g} of delta is set aside for them"
         )
     epsilon = decides.spent(after)
-    if math.isfinite(epsilon):
-        return f"this release would bring it to {_shown(epsilon)}"
-    return "with this release no finite epsilon holds at that delta"
+    if not math.isfinite(epsilon):
+        return "with this release no finite epsilon holds at that delta"
+    told = f"this release would bring it to {_shown(epsilon)}"
+    if _needed_failures(limit, after):
+        told += (
+            f", since the own deltas of releases made in one go add up to {after.own_delta:.3g} "
+            f"and {decides.failures:.3g} of delta is set aside for them"
+        )
+    return told
+
+
+def _needed_failures(limit: Limit, after: Charge) -> float:
+    """Return how much of delta has to be set aside for releases to pass; 0 if that does not help.
+
+    Their epsilons add up to little enough, but their own deltas close that account.
+    """
+    decides = limit.filter
+    needed = after.delta + after.own_delta
+    if not decides.failures < needed <= decides.delta:
+        return 0.0
+    needed = min(rounded_up(needed, 3), decides.delta)
+    return needed if decides._replace(failures=needed).admits(after) else 0.0
 
 
 def _remedy(party_id: str, limit: Limit, after: Charge) -> str:
@@ -202,6 +263,11 @@ def _remedy(party_id: str, limit: Limit, after: Charge) -> str:
         return (
             "protect it; or let somebody agree to it by name, under [[consents]] in the node's "
             f"file; or take the limit away: {command} --epsilon none"
+        )
+    if needed := _needed_failures(limit, after):
+        return (
+            "set as much of delta aside as is planned, best before the first release: "
+            f"{command} --epsilon {limit.epsilon:g} --delta {limit.delta:g} --failures {needed:g}"
         )
     return f"release less or with more noise, or raise the limit: {command} --epsilon E"
 

@@ -19,12 +19,12 @@ from cloister.privacy.ledger.spending import Spent, charged, counts_for, losses_
 from cloister.privacy.level import Level
 from cloister.privacy.releases.reading import read_release
 
-__all__ = ["Claim", "LimitAccount", "Overview", "Spending", "Statement", "overview"]
+__all__ = ["Claim", "LimitAccount", "Overview", "Total", "Statement", "overview"]
 
 USUAL_DELTA: Final = 1e-6  # where neither a limit nor the asker says another
 
 
-class Spending(NamedTuple):
+class Total(NamedTuple):
     """So many releases, and what they cost together by the report (loss distributions).
 
     The report holds if no release was chosen by what earlier ones have shown.
@@ -121,9 +121,9 @@ class Statement(NamedTuple):
     delta: float
     level: Level
     limits: dict[Level, LimitAccount]
-    real: Spending
-    simulated: Spending
-    recipients: dict[str, Spending]
+    real: Total
+    simulated: Total
+    recipients: dict[str, Total]
     claims: tuple[Claim, ...]
     neighbours: tuple[str, ...]
     n_pending: int
@@ -205,10 +205,10 @@ def _statement(account: _Account, delta: float | None, level: Level | None) -> S
         delta=delta,
         level=level,
         limits={one: _limit_account(limits[one], limits, real) for one in limits},
-        real=_spending(real, delta, level),
-        simulated=_spending(simulated, delta, level),
+        real=_total(real, delta, level),
+        simulated=_total(simulated, delta, level),
         recipients={
-            name: _spending([one for one in real if one.recipient == name], delta, level)
+            name: _total([one for one in real if one.recipient == name], delta, level)
             for name in recipients
         },
         claims=_claims(account.counted, delta, level),
@@ -236,9 +236,9 @@ def _limit_account(limit: Limit, limits: dict[Level, Limit], real: Sequence[Spen
     )
 
 
-def _spending(counted: Sequence[Spent], delta: float, level: Level) -> Spending:
+def _total(counted: Sequence[Spent], delta: float, level: Level) -> Total:
     n_releases = sum(one.n_releases for one in counted)
-    return Spending(n_releases, composed_epsilon(losses_at(level, counted), delta).epsilon)
+    return Total(n_releases, composed_epsilon(losses_at(level, counted), delta).epsilon)
 
 
 def _claims(counted: list[Spent], delta: float, level: Level) -> tuple[Claim, ...]:

@@ -9,11 +9,11 @@ from typing import Final, NamedTuple
 
 import sqlalchemy as sa
 
-from cloister.core.errors import BudgetExceeded, StoreError
+from cloister.core.errors import BudgetExceeded, NotFound, StoreError
 from cloister.privacy.ledger.entry import Entry, Label, Receipt
 from cloister.privacy.ledger.limits import Consent, Limit
 from cloister.privacy.ledger.outbox import checked_payload, put_pending
-from cloister.privacy.ledger.reading import head_in, limits_in, parties_in
+from cloister.privacy.ledger.reading import head_in, limited_parties_in, limits_in
 from cloister.privacy.ledger.spending import Spent, add_spent, refuse_beyond, spent, spent_by
 from cloister.privacy.ledger.tables import ENTRIES
 from cloister.privacy.level import Level
@@ -27,6 +27,7 @@ __all__ = [
     "append",
     "passed",
     "record",
+    "refuse_unknown",
     "sole_writer",
 ]
 
@@ -42,8 +43,8 @@ class Rules(NamedTuple):
     Parameters
     ----------
     require_limit
-        Real releases of a party for which nobody has set a limit, or said that there is none, are
-        refused.
+        Releases of a party for which nobody has set a limit, or said that there is none, are
+        refused; simulated ones too.
     consents
         Who agreed to releases without a bound: without one they are refused, limit or not. None
         where nobody is asked; then a limit refuses them, and without a limit they pass.
@@ -66,7 +67,8 @@ class Account(NamedTuple):
     limits
         By level.
     known
-        The parties of the ledger, where this one is not among them and has no limit.
+        The parties for which somebody has set a limit, or said that there is none, where this one
+        is not among them.
     """
 
     party_id: str
@@ -87,7 +89,7 @@ def account_in(connection: sa.Connection, party_id: str, *, simulated: bool) -> 
     """Return a party's limits, and what it has spent of one kind if there is a limit."""
     limits = limits_in(connection, party_id)
     if not limits:
-        known = tuple(parties_in(connection))
+        known = tuple(limited_parties_in(connection))
         return Account(party_id, {}, (), None if party_id in known else known)
     return Account(party_id, limits, tuple(spent(connection, party_id, simulated=simulated)))
 
@@ -95,14 +97,11 @@ def account_in(connection: sa.Connection, party_id: str, *, simulated: bool) -> 
 def passed(account: Account, release: Release, label: Label, rules: Rules) -> Release:
     """Return the release as the ledger records it, or raise `BudgetExceeded`.
 
-    A release that has no bound where one is asked for carries the name of who agreed to it.
+    A release that has no bound where one is asked for carries the name of who agreed to it. A party
+    that is not known where limits are asked for is `NotFound`.
     """
-    if rules.require_limit and account.known is not None and not release.simulated:
-        raise BudgetExceeded(
-            f'nobody has set a limit for party "{account.party_id}", and this ledger asks for one; '
-            f"it knows: {', '.join(account.known[:20]) or 'no party'}",
-            remedy=f"set it: cloister ledger limit {account.party_id} --new --epsilon E",
-        )
+    if rules.require_limit:
+        refuse_unknown(account)
     agreed = ""
     if _lacks_bound(release, account.limits):
         agreed = rules.consent_to(label)
@@ -112,12 +111,23 @@ def passed(account: Account, release: Release, label: Label, rules: Rules) -> Re
                 f'"{label.purpose}" without a bound: nobody has agreed to it',
                 remedy="protect it, or name who agreed in the node's file: [[consents]] "
                 f'name = "...", recipient = "{label.recipient}", '
-                f'purpose = "{label.purpose.partition(",")[0]}"',
+                f'purpose = "{label.purpose.partition(", ")[0]}"',
             )
     release = release.model_copy(update={"consent": agreed})
     for limit in account.limits.values():
         refuse_beyond(limit, account.limits, account.party_id, account.spent, release)
     return release
+
+
+def refuse_unknown(account: Account) -> None:
+    """Raise `NotFound` if nobody has set a limit for a party, or said that there is none."""
+    if account.known is not None:
+        raise NotFound(
+            f'nobody has set a limit for party "{account.party_id}"; the ledger has limits for: '
+            f"{', '.join(account.known[:20]) or 'no party'}",
+            remedy="check the name, or set its limit (a number, or the word none): "
+            f"cloister ledger limit {account.party_id} --new --epsilon E",
+        )
 
 
 def _lacks_bound(release: Release, limits: dict[Level, Limit]) -> bool:

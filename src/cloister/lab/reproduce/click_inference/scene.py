@@ -25,7 +25,7 @@ from cloister.federate.paper_laplace import PaperLaplaceNoise
 from cloister.lab.reproduce.click_inference.setting import ClickInferenceSettings
 from cloister.lab.simulation.run import simulate
 from cloister.lab.simulation.settings import SimulationSettings
-from cloister.privacy.calibration import noise_multiplier
+from cloister.privacy.calibration import planned_noise
 from cloister.rank.pdgd import PdgdSettings
 from cloister.rank.ranker import Ranker
 
@@ -166,13 +166,13 @@ def _enough(scene: Scene, settings: ClickInferenceSettings, wanted: int) -> Sear
 
 def noise_sigma(settings: ClickInferenceSettings) -> float:
     """Return the noise of private FPDGD: for a sum, over all rounds of its training."""
-    multiplier = noise_multiplier(
+    planned = planned_noise(
         settings.epsilon,
         settings.delta,
         n_rounds=settings.rounds,
         sampling_rate=settings.clients / settings.population,
     )
-    return multiplier * settings.clip_norm
+    return planned.multiplier * settings.clip_norm
 
 
 def _seen(scene: Scene, settings: ClickInferenceSettings, searches: Searches) -> Seen:

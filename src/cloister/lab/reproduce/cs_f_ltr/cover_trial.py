@@ -23,7 +23,7 @@ __all__ = ["PAPER", "PLANNED", "SHAPES", "CoverSettings", "measure", "system_of"
 
 PLANNED, PAPER = "planned", "30 x 200"
 SHAPES: Final = (PLANNED, PAPER)
-MEMORY_BYTES: Final = 54_000_000  # an eighth of a sketch a document, at full size
+MEMORY_BYTES: Final = 54_000_000  # about an eighth of a sketch a document, at full size
 PAPER_ALPHA: Final = 5  # list length over k
 QUIET_ROWS: Final = 3  # what the planner takes where noise is small
 
