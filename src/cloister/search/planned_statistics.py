@@ -1,22 +1,24 @@
 """What a noisy release of statistics will put on the ledger, known before it is made.
 
-The tables, the noise of each that costs as much as the settings allow, and the threshold of terms
-that are found and not on a public list. It depends on the settings and on the numbers of servers
-and listed words alone, not on any document.
+The tables, the least noise of each with which the release fits a limit of its epsilon and delta,
+and the threshold of terms that are found and not on a public list. It depends on the settings and
+on the numbers of servers and listed words alone, not on any document.
+
+A limit sets a tenth of its delta aside for releases that may fail by themselves. A term of one unit
+alone passes the threshold with a hundredth of the settings' delta at most, so that ten publications
+fit a limit of the same delta.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from cloister.privacy.accounting import composed_epsilon, losses_of
-from cloister.privacy.calibration import noise_multiplier
-from cloister.privacy.level import Level as Unit
+from cloister.privacy.calibration import planned_noise
+from cloister.privacy.filters import FAILURES_SHARE
 from cloister.privacy.release import BoundedRelease, Release
 from cloister.privacy.releases.noisy_tables import NoisyTable, NoisyTablesRelease
 from cloister.search.noisy_statistics_settings import NoisyStatisticsSettings
@@ -30,6 +32,7 @@ __all__ = [
 ]
 
 SIZES_SHARE: Final = 0.1  # of the squared distance, for the numbers of entities and the lengths
+FOUND_SHARE: Final = 0.1 * FAILURES_SHARE  # of delta, for found terms; ten times fit a limit
 
 
 class PlannedStatistics(NamedTuple):
@@ -52,19 +55,18 @@ def planned_statistics(
     Parameters
     ----------
     n_words
-        Size of the word list; None where terms are found. Then half of delta is for those.
+        Size of the word list; None where terms are found.
 
     Examples
     --------
     >>> settings = NoisyStatisticsSettings(epsilon=1.0, unit="document", max_terms=100)
     >>> planned = planned_statistics(settings)
     >>> [table.name for table in planned.tables.tables], planned.threshold
-    (['terms', 'pods', 'sizes'], 379)
+    (['terms', 'pods', 'sizes'], 434)
     """
-    delta = settings.delta if n_words is not None else settings.delta / 2
     names = table_names(settings, n_servers)
     n_sizes = settings.n_lengths + (settings.max_documents if settings.unit == "pod" else 2)
-    tables = _calibrated(settings.epsilon, delta, settings.max_terms, names, n_sizes)
+    tables = _calibrated(settings, names, n_sizes)
     release = NoisyTablesRelease(
         level=settings.level,
         tables=sized_tables(tables, n_words or 0, n_sizes),
@@ -72,7 +74,9 @@ def planned_statistics(
     )
     if n_words is not None:
         return PlannedStatistics(release, (release,), 0)
-    threshold, chance = threshold_of_found_terms(tables[0].sigma, settings.max_terms, delta)
+    threshold, chance = threshold_of_found_terms(
+        tables[0].sigma, settings.max_terms, FOUND_SHARE * settings.delta
+    )
     shown = BoundedRelease(
         level=settings.level,
         epsilon=0.0,
@@ -99,27 +103,21 @@ def table_names(settings: NoisyStatisticsSettings, n_servers: int) -> tuple[str,
     return names if n_servers == 1 else (*names, "servers")
 
 
-@lru_cache(maxsize=64)
 def _calibrated(
-    epsilon: float, delta: float, max_terms: int, names: tuple[str, ...], n_sizes: int
+    settings: NoisyStatisticsSettings, names: tuple[str, ...], n_sizes: int
 ) -> tuple[NoisyTable, ...]:
-    """Return the tables with the least noise, within a thousandth, that costs ``epsilon``.
+    """Return the tables with the least noise that fits a limit of the settings' epsilon and delta.
 
     A unit moves at most ``max_terms`` counters of each table of terms and ``n_sizes`` sizes, each
     by one step: the squared distance is their number over sigma^2, summed over the tables.
     """
-    moved = {**dict.fromkeys(names, max_terms), "sizes": n_sizes}
+    moved = {**dict.fromkeys(names, settings.max_terms), "sizes": n_sizes}
     shares = {**dict.fromkeys(names, (1 - SIZES_SHARE) / len(names)), "sizes": SIZES_SHARE}
-    multiplier = noise_multiplier(epsilon, delta, n_rounds=1, method="tightest")
-    while True:
-        tables = tuple(
-            NoisyTable(name=name, width=multiplier * math.sqrt(n / shares[name]), n_moved=n)
-            for name, n in moved.items()
-        )
-        release = NoisyTablesRelease(level=Unit.DOCUMENT, tables=tables)
-        if composed_epsilon(losses_of([release], Unit.DOCUMENT), delta).epsilon <= epsilon:
-            return tables
-        multiplier *= 1.001
+    multiplier = planned_noise(settings.epsilon, settings.delta, n_rounds=1).multiplier
+    return tuple(
+        NoisyTable(name=name, width=multiplier * math.sqrt(n / shares[name]), n_moved=n)
+        for name, n in moved.items()
+    )
 
 
 def threshold_of_found_terms(sigma: float, max_terms: int, delta: float) -> tuple[int, float]:
