@@ -123,6 +123,24 @@ def test_export_writes_a_file_without_payloads(
     assert call("ledger", "export", str(tmp_path / "no" / "out")).code == 2
 
 
+def test_an_export_replaces_an_earlier_export_when_told_so_and_nothing_else(
+    call: Run, address: str, tmp_path: Path
+) -> None:
+    out = str(tmp_path / "out.json")
+    for file_format in ("json", "csv"):
+        call("ledger", "export", out, "--format", file_format, "--force")
+        assert call("ledger", "export", out).code == 2
+    before = Path(address).read_bytes()
+    (tmp_path / "link.db").symlink_to(address)
+    (tmp_path / "key").write_bytes(b"secret")
+    for file in (address, str(tmp_path / "link.db"), str(tmp_path / "key")):
+        for more in ((), ("--force",)):
+            assert call("ledger", "export", file, *more).code == 2
+    assert Path(address).read_bytes() == before
+    assert (tmp_path / "key").read_bytes() == b"secret"
+    assert call("ledger", "check").code == 0
+
+
 def test_a_limit_is_set_recorded_and_taken_away(call: Run, tmp_path: Path) -> None:
     at = ("--ledger", str(tmp_path / "new" / "ledger.db"))
     assert call("ledger", "limit", "clinic", "--epsilon", "2", *at).code == 2
@@ -237,6 +255,6 @@ def test_a_text_that_looks_like_a_formula_is_none_in_csv(call: Run, tmp_path: Pa
         (row,) = csv.DictReader(stream)
     assert (row["party_id"], row["recipient"], row["purpose"]) == ("'+49", "'@hub", f"'{formula}")
     assert (row["number"], row["kind"]) == ("1", "release")
-    call("ledger", "export", str(out), "--ledger", path)
+    call("ledger", "export", str(out), "--ledger", path, "--force")
     (entry,) = json.loads(out.read_text())["entries"]
     assert (entry["party_id"], entry["purpose"]) == ("+49", formula)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEBUG",
     "PROGRESS_LINES",
+    "ForceFlag",
     "JsonFlag",
     "checked_usage",
     "command_result",
@@ -52,6 +53,10 @@ _LINE_EVERY_S: Final = 0.2  # whoever reads them draws a bar
 
 JsonFlag = Annotated[
     bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")
+]
+
+ForceFlag = Annotated[
+    bool, typer.Option("--force", help="Replace a file of the same kind that is there.")
 ]
 
 
