@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cloister.app.sketch_query import ReverseSource
 from cloister.app.sketch_release import describe_release
-from cloister.core.errors import Damaged, DataError
+from cloister.core.errors import DataError
 from cloister.sketch import rtk_sketch
 from cloister.sketch.count_min import CountMin
 from cloister.sketch.count_sketch import CountSketch
