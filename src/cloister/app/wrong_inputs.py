@@ -13,6 +13,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import sys
 import time
@@ -25,6 +26,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from cloister.app.lazy_commands import COMMANDS, load_command
+from cloister.privacy.private_file import write_private_file
 
 __all__ = ["Answer", "WrongInput", "answer", "faults", "made_scene", "run", "wrong_inputs"]
 
@@ -33,6 +35,9 @@ HUGE: Final = str(10**20)
 ESCAPES: Final = "\x1b[31mred\x07\udcff"  # colours, a bell, and a byte that is no UTF-8
 WORLD: Final = "world:clinic?servers=2&pods=3&staff=2&queries=2"
 FEATURES: Final = "world:features?queries=6&documents=4&features=3"
+CREDENTIALS: Final = json.dumps(
+    dict.fromkeys(("issuer", "client_id", "client_secret", "web_id"), "https://pod.example/me")
+)
 _CLASS_NAME: Final = re.compile(
     r"\b(?!OpenID|PostgreSQL|WebID|NVFlare|SuperLink|SuperNode|LambdaRank|FedAvg|TypeError)"
     r"[A-Z][a-z]+(?:[A-Z][a-z]+)+\b"
@@ -191,6 +196,12 @@ def made_scene(folder: Path) -> Path:
     (folder / "letor.txt").write_text("1 qid:1 1:0.5\n0 qid:1 1:0.1\n")
     (folder / "plain.txt").write_text("nothing of use\n")
     (folder / "junk.bin").write_bytes(bytes(range(256)) * 8 + b"\x1b[31m\xff\xfe")
+    beir = Path(places["beir"])
+    (beir / "qrels").mkdir(parents=True)
+    (beir / "corpus.jsonl").write_text('{"_id": "d", "title": "", "text": "cough"}\n')
+    (beir / "queries.jsonl").write_text('{"_id": "q", "text": "cough"}\n')
+    (beir / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\td\t1\n")
+    write_private_file(Path(places["credentials"]), CREDENTIALS.encode())
     key, authority = places["key"], places["authority"]
     for arguments in (
         ("pods", "add", str(pod), "--owner", "bob"),
@@ -204,7 +215,18 @@ def made_scene(folder: Path) -> Path:
     ):
         if (given := answer(arguments)).code:
             raise RuntimeError(f"{' '.join(arguments)}: {given.err}")
+    _damage(places)
     return folder
+
+
+def _damage(places: dict[str, str]) -> None:
+    """Copy what was made, with a file of it overwritten."""
+    for kept, copied, file in (
+        ("home", "damaged_home", "servers/home/CURRENT"),
+        ("authority", "damaged_authority", "authority.pem"),
+    ):
+        shutil.copytree(places[kept], places[copied])
+        Path(places[copied], file).write_bytes(bytes(range(256)))
 
 
 def _places(scene: Path) -> dict[str, str]:
@@ -217,10 +239,13 @@ def _places(scene: Path) -> dict[str, str]:
         "sketch": "sketch.bin",
         "ledger": "ledger.db",
         "token": "token.key",
+        "credentials": "credentials.json",
+        "damaged_home": "damaged-home",
+        "damaged_authority": "damaged-authority",
         "missing": "no/such/place",
         "new": "new.out",
     }
-    folders = {name: name for name in ("home", "pod", "empty", "federation", "authority")}
+    folders = {name: name for name in ("home", "pod", "empty", "federation", "authority", "beir")}
     found = {name: str(scene / path) for name, path in (files | folders).items()}
     return found | {
         "roster": f"{found['federation']}/roster.json",
@@ -446,6 +471,7 @@ _TYPED: Final = (
     ("silos {letor}", 2),
     ("silos {world} --parties 9", 2),
     ("silos {world} --delta 0.1", 2),
+    ("silos {beir}", 2),
     # simulations
     ("simulate --data {junk}", 1),
     ("simulate --data {missing}", 2),
@@ -480,6 +506,13 @@ _TYPED: Final = (
     ("pods add {empty} --owner bob --credentials {plain}", 2),
     ("pods add https://pod.example --owner bob", 2),
     ("pods add https://pod.example/ --credentials {junk}", 1),
+    ("pods add https://[::1/x/ --credentials {credentials}", 2),
+    ("pods add https://pod.example:port/x/ --credentials {credentials}", 2),
+    ("pods add https://user:secret@pod.example/x/ --credentials {credentials}", 2),
+    ("pods add http://pod.example/x/ --credentials {credentials}", 2),
+    ("pods remove pod --home {damaged_home}", 1),
+    ("pods add {empty} --owner bob --home {damaged_home}", 1),
+    ("pods sync --home {damaged_home}", 1),
     ("pods add {home} --owner bob", 2),
     ("pods sync nowhere", 2),
     ("pods sync {escapes}", 2),
@@ -588,6 +621,9 @@ _TYPED: Final = (
     ("certs revoke nobody --authority {authority}", 2),
     ("certs renew node/never --authority {authority} --out {new}", 2),
     ("certs list --authority {pod}", 2),
+    ("certs issue node/a --authority {damaged_authority} --out {new}", 1),
+    ("certs crl --authority {damaged_authority}", 1),
+    ("certs revoke node/a --authority {damaged_authority}", 1),
     ("token key {token}", 2),
     ("token issue clinic-a:bob --federation clinics --node clinic-a --key {junk}", 1),
     ("token issue clinic-b:bob --federation clinics --node clinic-a --key {token}", 2),

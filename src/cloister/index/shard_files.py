@@ -53,7 +53,10 @@ LOCK: Final = "LOCK"
 SEGMENT: Final = "segment-"
 SEGMENT_KIND: Final = "shard-segment"
 COMMIT_KIND: Final = "shard-commit"
-_AGAIN: Final = "restore the folder from a backup, or index the documents again"
+_AGAIN: Final = (
+    "restore its folder from a backup, or remove that folder and index the documents again: "
+    "cloister pods sync"
+)
 
 
 class FileIdentity(NamedTuple):
@@ -157,7 +160,12 @@ class ShardFiles:
             identity, content = self._open_current()
             try:
                 with _as_damage():
-                    stored = from_bytes(bytes(content), COMMIT_KIND, what="the commit of an index")
+                    stored = from_bytes(
+                        bytes(content),
+                        COMMIT_KIND,
+                        what="the commit of an index",
+                        where=self.folder / CURRENT,
+                    )
                     return identity, self._commit(stored, known)
             except NotFound as error:  # a writer may have removed it, after another commit
                 if identity == self.identity():

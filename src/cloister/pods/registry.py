@@ -195,6 +195,7 @@ class PodRegistry:
         with self._unfinished({"adding": pod.model_dump()}):
             with self._changing():
                 self.require_new(pod)
+                self.shard(ServerId(pod.server_id))  # one that is damaged fails before the change
                 self._write([*self.pods.values()], adding=[*self._read("adding"), pod])
             try:
                 yield
@@ -313,6 +314,7 @@ class PodRegistry:
         pod = self.pod(pod_id)
         with self._unfinished({"adding": pod.model_dump()}):  # what is left is taken away as well
             with self._changing():
+                self.shard(ServerId(pod.server_id))  # one that is damaged fails before the change
                 self._write([one for one in self.pods.values() if one.pod_id != pod_id])
             return self._take_away(pod)
 

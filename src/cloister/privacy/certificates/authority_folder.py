@@ -96,7 +96,10 @@ class AuthorityFolder:
 
         with explained(self.certificate):
             content = self.certificate.read_bytes()
-        certificate = x509.load_pem_x509_certificate(content)
+        try:
+            certificate = x509.load_pem_x509_certificate(content)
+        except ValueError:
+            raise Damaged("not a certificate in PEM", where=str(self.certificate)) from None
         key = read_key(self._key, read_passphrase(passphrase_file))
         if key.public_key() != certificate.public_key():
             raise Damaged("the key is not the certificate's", where=str(self.path))
