@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
+import os
 import sqlite3
 from pathlib import Path
 
@@ -258,3 +260,21 @@ def test_a_text_that_looks_like_a_formula_is_none_in_csv(call: Run, tmp_path: Pa
     call("ledger", "export", str(out), "--ledger", path, "--force")
     (entry,) = json.loads(out.read_text())["entries"]
     assert (entry["party_id"], entry["purpose"]) == ("+49", formula)
+
+
+def test_a_file_that_may_not_be_read_is_told_as_that(
+    call: Run, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may read every file, so the system's word is put in its mouth."""
+
+    def refuse(path: Path, *_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    shown = call("ledger", "show", "--json")
+    assert shown.code == 1
+    assert shown.json["error"] == f"{address}: cannot be read: Permission denied"
+    assert "chmod" in shown.json["remedy"]
+    checked = call("backup", "--check", address, "--json")  # a parameter that is a path
+    assert (checked.code, checked.json) == (1, shown.json)

@@ -211,6 +211,8 @@ def made_scene(folder: Path) -> Path:
         ("sketch", "build", WORLD, "--key", key, "--out", places["sketch"]),
         ("ledger", "limit", "clinic", "--epsilon", "3", "--new"),
         ("certs", "init", "--authority", authority, "--federation", "clinics"),
+        ("certs", "issue", "node/b", "--authority", authority, "--out", places["authority"]),
+        ("backup", places["ledger"], "--out", places["backup"]),
         ("token", "key", places["token"]),
     ):
         if (given := answer(arguments)).code:
@@ -224,9 +226,11 @@ def _damage(places: dict[str, str]) -> None:
     for kept, copied, file in (
         ("home", "damaged_home", "servers/home/CURRENT"),
         ("authority", "damaged_authority", "authority.pem"),
+        ("federation", "damaged_federation", "clinic-a/service.toml"),
     ):
         shutil.copytree(places[kept], places[copied])
         Path(places[copied], file).write_bytes(bytes(range(256)))
+    Path(places["damaged_federation"], "operator", "operator-operator.pem").unlink()
 
 
 def _places(scene: Path) -> dict[str, str]:
@@ -240,7 +244,9 @@ def _places(scene: Path) -> dict[str, str]:
         "ledger": "ledger.db",
         "token": "token.key",
         "credentials": "credentials.json",
+        "backup": "backup.tar",
         "damaged_home": "damaged-home",
+        "damaged_federation": "damaged-federation",
         "damaged_authority": "damaged-authority",
         "missing": "no/such/place",
         "new": "new.out",
@@ -484,6 +490,9 @@ _TYPED: Final = (
     ("simulate --data {features} --epsilon -1", 2),
     ("simulate --data {features} --epsilon 1 --delta 2", 2),
     ("simulate --data {features} --seeds one,two", 2),
+    (f"simulate --data {{features}} --seeds {10**14}", 2),
+    (f"simulate --data {{features}} --seeds {HUGE}", 2),
+    (f"simulate --data {{features}} --seeds 1,{HUGE}", 2),
     ("simulate --data {features} --vary clients", 2),
     ("simulate --data {features} --vary frobs=1,2", 2),
     ("simulate --data {features} --config {junk}", 2),
@@ -546,7 +555,12 @@ _TYPED: Final = (
     ("ledger show --ledger {missing}", 2),
     ("ledger show --ledger {junk}", 1),
     ("ledger show --ledger {empty}", 2),
+    ("ledger show --ledger {pod}", 2),
     ("ledger show --ledger nosql://somewhere", 2),
+    ("ledger show --ledger sqlite://host/ledger.db", 2),
+    ("ledger show --ledger :memory:", 2),
+    ("ledger show --ledger postgresql://user@[::1/ledger", 2),
+    ("ledger show --ledger postgresql://user@db.example/ledger?sslmode=require", 2),
     ("ledger show --party nosuch", 2),
     ("ledger check --ledger {missing}", 2),
     ("ledger check --head zzz", 2),
@@ -588,6 +602,9 @@ _TYPED: Final = (
     ("federation status {empty}", 2),
     ("federation status {plain}", 2),
     ("federation up {missing}", 2),
+    ("federation up {damaged_federation}", 2),
+    ("federation status {damaged_federation}", 2),
+    ("federation round {damaged_federation}", 2),
     ("federation down {empty}", 2),
     ("federation round {federation}", 1),
     ("federation pause {federation}", 1),
@@ -613,6 +630,7 @@ _TYPED: Final = (
     ("certs init --authority {authority} --federation clinics", 2),
     ("certs init --authority {new} --federation {escapes}", 2),
     ("certs issue nobody --authority {authority} --out {new}", 2),
+    ("certs issue node/b --authority {authority} --out {authority}", 2),
     ("certs issue king/x --authority {authority} --out {new}", 2),
     ("certs issue node/{escapes} --authority {authority} --out {new}", 2),
     ("certs issue node/a --authority {empty} --out {new}", 2),
@@ -643,6 +661,11 @@ _TYPED: Final = (
     ("backup --check {plain}", 1),
     ("backup {ledger} --out {below}", 2),
     ("backup {ledger} --check {plain}", 2),
+    ("backup {federation} --out {new}", 2),
+    ("backup postgresql://user@[::1/x --out {new}", 2),
+    ("restore {backup} --state {pod}", 2),
+    ("restore {backup} --state {ledger}", 2),
+    ("restore {backup} --state :memory:", 2),
     ("restore {plain} --state {new}", 1),
     ("restore {missing} --state {new}", 2),
     ("restore {plain} --state {ledger} --lost-epsilon 3 --nothing-released-since", 2),

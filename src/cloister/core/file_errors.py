@@ -23,7 +23,7 @@ _WRONG_PLACES: Final = {
     errno.ELOOP: ("this path is a circle of links", "check the path"),
     errno.EINVAL: ("no file can have this name", "check the path"),
 }
-_RIGHTS: Final = "use a path that you may read, or change its rights with chmod or chown"
+_RIGHTS: Final = "use another path, or change the rights there with chmod or chown"
 
 
 def wrong_place(error: OSError, path: str | Path) -> NotFound | None:
