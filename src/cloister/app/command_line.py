@@ -15,7 +15,7 @@ import typer
 
 import cloister
 from cloister.app.lazy_commands import LazyGroup
-from cloister.app.output import DEBUG, report
+from cloister.app.output import DEBUG, NOBODY_READS, nobody_reads, report
 
 __all__ = ["app", "main"]
 
@@ -61,4 +61,6 @@ def main() -> None:
         code = 0
     except (Exception, KeyboardInterrupt) as error:
         code = report(error, as_json="--json" in sys.argv[1:])
+    if nobody_reads():
+        code = NOBODY_READS
     sys.exit(code if isinstance(code, int) else 0)

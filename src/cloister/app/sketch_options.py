@@ -162,7 +162,7 @@ MemoryMb = Annotated[
     float | None,
     typer.Option(
         help="What the release may take, in millions of bytes.",
-        callback=positive,
+        min=0.001,
         show_default="an eighth of per-document sketches, 16 or more",
     ),
 ]

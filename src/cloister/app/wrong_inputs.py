@@ -35,6 +35,7 @@ HUGE: Final = str(10**20)
 ESCAPES: Final = "\x1b[31mred\x07\udcff"  # colours, a bell, and a byte that is no UTF-8
 WORLD: Final = "world:clinic?servers=2&pods=3&staff=2&queries=2"
 FEATURES: Final = "world:features?queries=6&documents=4&features=3"
+_SOURCE: Final = re.compile(r"\.py:\d+")
 CREDENTIALS: Final = json.dumps(
     dict.fromkeys(("issuer", "client_id", "client_secret", "web_id"), "https://pod.example/me")
 )
@@ -106,6 +107,8 @@ def faults(wanted: WrongInput, plain: Answer, as_json: Answer) -> list[str]:
             found.append("an unexpected failure")
         if not _clean(given.err) or not _clean(given.out):
             found.append("a control character")
+        if _SOURCE.search(given.err + given.out):
+            found.append("a line of the source")
         if names := _CLASS_NAME.findall(given.err):
             found.append(f"the name of a class: {names[0]}")
     if plain.out:
@@ -194,6 +197,7 @@ def made_scene(folder: Path) -> Path:
     empty.mkdir()
     (pod / "a.txt").write_text("cough and fever")
     (folder / "letor.txt").write_text("1 qid:1 1:0.5\n0 qid:1 1:0.1\n")
+    (folder / "frob.toml").write_text("frob = 1\n")
     (folder / "plain.txt").write_text("nothing of use\n")
     (folder / "junk.bin").write_bytes(bytes(range(256)) * 8 + b"\x1b[31m\xff\xfe")
     beir = Path(places["beir"])
@@ -244,6 +248,7 @@ def _places(scene: Path) -> dict[str, str]:
         "ledger": "ledger.db",
         "token": "token.key",
         "credentials": "credentials.json",
+        "frob": "frob.toml",
         "backup": "backup.tar",
         "damaged_home": "damaged-home",
         "damaged_federation": "damaged-federation",
@@ -331,6 +336,7 @@ _WORKING: Final = {
 def _generated(places: dict[str, str]) -> Iterator[WrongInput]:
     yield WrongInput("no such command", ("frobnicate",), 2)
     yield WrongInput("no such option", ("--frobnicate",), 2)
+    yield WrongInput("an empty word", ("search", "", "--as", "bob"), 2)
     for path, command in _leaves():
         working = [part.format(**places) for part in _WORKING.get(" ".join(path), "").split()]
         yield WrongInput("no such option", (*path, *working, "--frobnicate"), 2)
@@ -489,6 +495,9 @@ _TYPED: Final = (
     ("simulate --data {features} --click-model nobody", 2),
     ("simulate --data {features} --epsilon -1", 2),
     ("simulate --data {features} --epsilon 1 --delta 2", 2),
+    ("simulate --data {features} --clients 2 --rounds 1 --epsilon 1e-9", 2),
+    ("simulate --data {features} --clients 2 --rounds 1 --epsilon 1 --clip-norm 1e300", 2),
+    ("simulate --data {features} --clients 2 --rounds 1 --method es --sigma 1e300", 2),
     ("simulate --data {features} --seeds one,two", 2),
     (f"simulate --data {{features}} --seeds {10**14}", 2),
     (f"simulate --data {{features}} --seeds {HUGE}", 2),
@@ -497,6 +506,7 @@ _TYPED: Final = (
     ("simulate --data {features} --vary frobs=1,2", 2),
     ("simulate --data {features} --config {junk}", 2),
     ("simulate --data {features} --config {plain}", 2),
+    ("simulate --data {features} --config {frob}", 2),
     ("simulate --data {letor} --fold 3", 2),
     ("simulate --data {features} --target-feature 99 --attack promote-feature --attackers 1", 2),
     ("forget client-1 --federation {pod}", 2),
@@ -509,6 +519,7 @@ _TYPED: Final = (
     ("pods add {empty}", 2),
     ("pods add {empty} --owner {escapes}", 2),
     ("pods add {empty} --owner bob --pod {escapes}", 2),
+    ("pods add {empty} --owner bob --pod ..", 2),
     ("pods add {empty} --owner bob --server ../../etc", 2),
     ("pods add {pod} --owner bob", 2),
     ("pods add {pod} --owner ann", 2),
@@ -534,6 +545,7 @@ _TYPED: Final = (
     ("search cough --as bob --home {empty}", 2),
     ("search cough --as bob --home {missing}", 2),
     ("search cough --as {escapes}", 2),
+    ("search " + "x" * 100_000 + " --as bob", 2),
     ("search cough --as bob --vectors {missing}", 2),
     ("search cough --as bob --model w2v-cosine --vectors {junk}", 1),
     ("search cough --as bob --model w2v-cosine --statistics global", 2),
@@ -589,12 +601,15 @@ _TYPED: Final = (
     ("sketch add {sketch} {junk} --key {key}", 1),
     ("sketch release {world} --key {key} --out {new} --epsilon 4", 2),
     ("sketch release {world} --key {key} --out {new} --epsilon 0 --unrecorded", 2),
+    ("sketch release {world} --key {key} --out {new} --epsilon 4 --memory-mb 1e-5 --unrecorded", 2),
     # federations
     ("federation init {pod} --consent-unprotected board", 2),
     ("federation init {new} --nodes a,a --consent-unprotected board", 2),
     ("federation init {new} --nodes a --consent-unprotected board", 2),
     ("federation init {new} --nodes broker,a,b --consent-unprotected board", 2),
     ("federation init {new} --nodes {escapes} --consent-unprotected board", 2),
+    ("federation init {new} --world --settle 1e308 --consent-unprotected board", 2),
+    ("federation init {new} --round-every 1e308 --consent-unprotected board", 2),
     ("federation init {new} --min-nodes 9 --consent-unprotected board", 2),
     ("federation init {new} --name ../up --consent-unprotected board", 2),
     ("federation init {new} --epsilon 1 --rounds 10 --users 0", 2),
@@ -634,6 +649,7 @@ _TYPED: Final = (
     ("certs issue king/x --authority {authority} --out {new}", 2),
     ("certs issue node/{escapes} --authority {authority} --out {new}", 2),
     ("certs issue node/a --authority {empty} --out {new}", 2),
+    ("certs issue node/a --authority {authority} --out {new} --host 999.1.1.1", 2),
     ("certs issue node/a --authority {authority} --out {new} --passphrase-file {missing}", 2),
     ("certs sign {junk} node/a --authority {authority} --out {new}", 1),
     ("certs revoke nobody --authority {authority}", 2),
@@ -645,10 +661,12 @@ _TYPED: Final = (
     ("token key {token}", 2),
     ("token issue clinic-a:bob --federation clinics --node clinic-a --key {junk}", 1),
     ("token issue clinic-b:bob --federation clinics --node clinic-a --key {token}", 2),
+    ("token issue clinic-a:bob --federation {escapes} --node clinic-a --key {token}", 2),
     ("token show {junk}", 1),
     ("token show {missing}", 2),
     # engines
     ("nvflare provision {new} --roster {junk}", 1),
+    ("nvflare provision {new} --roster {letor}", 1),
     ("nvflare start {empty}", 2),
     ("flower provision {new}", 2),
     ("flower start {empty}", 2),
