@@ -15,7 +15,7 @@ import typer
 
 import cloister
 from cloister.app.lazy_commands import LazyGroup
-from cloister.app.output import DEBUG, NOBODY_READS, nobody_reads, report
+from cloister.app.output import DEBUG, report
 
 __all__ = ["app", "main"]
 
@@ -55,12 +55,11 @@ def _options(
 def main() -> None:
     """Run the command line and leave with its exit code."""
     try:
-        code = app(standalone_mode=False)
+        code = app(standalone_mode=False, prog_name="cloister")
+        sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:  # nothing is wrong: show the help
         typer.echo(error.format_message(), nl=False)
         code = 0
     except (Exception, KeyboardInterrupt) as error:
         code = report(error, as_json="--json" in sys.argv[1:])
-    if nobody_reads():
-        code = NOBODY_READS
     sys.exit(code if isinstance(code, int) else 0)

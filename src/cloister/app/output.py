@@ -2,7 +2,7 @@
 
 Results go to standard output. Progress and messages go to standard error. `report` decides the exit
 code of every failure: 1 the work failed, 2 wrong usage (a name, a path, a number or a combination
-of options that cannot be meant), 130 Ctrl-C, 141 nobody reads our output any more.
+of options that cannot be meant), 130 Ctrl-C.
 
 A program that starts a command and wants to know how far it is sets ``CLOISTER_PROGRESS=lines``:
 then standard error has one JSON object a line, ``{"progress": LABEL, "done": N, "total": N}``.
@@ -13,12 +13,14 @@ from __future__ import annotations
 import functools
 import json
 import os
+import select
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, ParamSpec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, ParamSpec, TextIO
 
 import click
 import typer
@@ -30,13 +32,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEBUG",
-    "NOBODY_READS",
     "PROGRESS_LINES",
     "ForceFlag",
     "JsonFlag",
     "checked_usage",
     "command_result",
-    "nobody_reads",
     "printable",
     "progress",
     "report",
@@ -51,7 +51,6 @@ Advance = Callable[[int, int], None]
 
 DEBUG: Final = "CLOISTER_DEBUG"  # shows the traceback of a failure
 PROGRESS_LINES: Final = ("CLOISTER_PROGRESS", "lines")
-NOBODY_READS: Final = 141  # as of a process that ended by SIGPIPE
 _LINE_EVERY_S: Final = 0.2  # whoever reads them draws a bar
 
 JsonFlag = Annotated[
@@ -131,8 +130,8 @@ class Failure(NamedTuple):
 
 def report(error: BaseException, *, as_json: bool) -> int:
     """Say what went wrong, in one line and with ``--json`` as an object; return the exit code."""
-    if isinstance(error, BrokenPipeError) and nobody_reads():
-        return NOBODY_READS
+    if isinstance(error, BrokenPipeError) and _nobody_reads():
+        return 1  # as `click` and `rich` leave then
     if isinstance(error, (click.Abort, KeyboardInterrupt)):
         typer.echo("stopped", err=True)
         return 130
@@ -146,17 +145,22 @@ def report(error: BaseException, *, as_json: bool) -> int:
     return code
 
 
-def nobody_reads() -> bool:
+def _nobody_reads() -> bool:
     """Say whether whoever read our output is gone, as `head` is; what is left is then dropped."""
-    gone = False
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except BrokenPipeError:
-            gone = True
-            with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
-                os.dup2(nowhere.fileno(), stream.fileno())
-    return gone
+    gone = [stream for stream in (sys.stdout, sys.stderr) if _is_broken(stream)]
+    for stream in gone:
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), stream.fileno())
+    return bool(gone)
+
+
+def _is_broken(stream: TextIO) -> bool:
+    try:
+        poll = select.poll()
+        poll.register(stream.fileno(), select.POLLOUT)
+        return any(state & select.POLLERR for _, state in poll.poll(0))
+    except (OSError, ValueError):  # closed, or no file
+        return False
 
 
 def _failure(error: BaseException) -> Failure:
