@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from cloister.core.contention import Busy, patiently
 from cloister.core.errors import Damaged, MissingDependency, NotFound, SettingsError, StoreError
-from cloister.store.contention import Busy, patiently
 from cloister.store.database import Database
 from cloister.store.keyed_state import KeyedState
 

@@ -56,7 +56,6 @@ from cloister.pods.text_store import TEXTS, PodTexts, TextStore
 from cloister.search.node import SearchNode
 from cloister.search.shard_node import ShardNode
 from cloister.search.word_vector_table import WordVectors
-from cloister.store.contention import WAIT_S
 from cloister.store.incoming import incoming_file, lock_held, replace_file, sync_folder
 
 __all__ = ["PodRegistry", "RegisteredPod"]
@@ -562,7 +561,7 @@ class PodRegistry:
         with writing(self.home):
             self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock.touch(mode=0o600)
-        with lock_held(lock, exclusive=True, timeout_s=WAIT_S):
+        with lock_held(lock, exclusive=True):
             yield
 
 

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 from sqlalchemy import Connection, Engine, create_engine, event
 
 from cloister.core.closing import Closing
+from cloister.core.contention import N_ATTEMPTS, patiently
 from cloister.core.errors import MissingDependency, StoreError
 from cloister.core.file_errors import writing
 from cloister.store.addresses import Address, check_transport, parse_address
-from cloister.store.contention import N_ATTEMPTS, patiently
 from cloister.store.driver_errors import translated
 
 if TYPE_CHECKING:

@@ -20,7 +20,6 @@ from cloister.privacy.certificates.key_files import (
     replace_public_file,
     write_key,
 )
-from cloister.store.contention import WAIT_S
 from cloister.store.incoming import lock_held, sync_folder
 
 if TYPE_CHECKING:
@@ -113,7 +112,7 @@ class AuthorityFolder:
         its number, and the next change brings the CRL up. In the other order the next CRL, made
         from a state that does not know of a revoked certificate, would let it pass again.
         """
-        with lock_held(self.certificate, exclusive=True, timeout_s=WAIT_S):
+        with lock_held(self.certificate, exclusive=True):
             change = Change(self.signer(passphrase_file), self.state(), now)
             yield change
             number = change.state.list_number + 1
