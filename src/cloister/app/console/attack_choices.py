@@ -62,8 +62,8 @@ BOUNDS: Final[dict[RuleName, str]] = {
     "multi-krum": "as Krum, taken over without a proof",
     "trimmed-mean": "tolerates fewer than half: each parameter then lies between honest values",
     "median": "tolerates fewer than half: each parameter then lies between honest values",
-    "bulyan": "tolerates m attackers among n clients where n is at least 4m + 3, and has no outcome "
-    "where n is not above 4m",
+    "bulyan": "tolerates m attackers among n clients where n is at least 4m + 3, and has no "
+    "outcome where n is not above 4m",
     "norm-bounding": "tolerates none in the sense of the others",
     "fldetector": "tolerates none by proof, and judges nobody in the first rounds",
     "adaptive": "fewer than half, if they push elsewhere steadily: measured, not proven",

@@ -109,7 +109,7 @@ class Rule(ABC):
 
     @abstractmethod
     def most_attackers(self, n: int) -> int:
-        """Return how many attackers among n clients the rule tolerates: by its proof, if it has one."""
+        """Return how many attackers among n clients the rule tolerates, by its proof if it has one."""
 
     def computable(self, n: int, n_attackers: int) -> bool:
         """Say whether the rule has an outcome at all for so many; all of its bound unless told."""
@@ -165,8 +165,8 @@ class Rule(ABC):
         within = n_attackers <= self.most_attackers(n)
         if not within and (self.beyond == "refuse" or not self.computable(n, n_attackers)):
             raise SettingsError(
-                f"{self.name} tolerates {max(0, self.most_attackers(n))} attackers among {n} clients, "
-                f"and {n_attackers} are to be expected",
+                f"{self.name} tolerates {max(0, self.most_attackers(n))} attackers among {n} "
+                f"clients, and {n_attackers} are to be expected",
                 where="rule",
                 remedy="wait for more clients, expect fewer attackers, or choose another rule",
             )

@@ -125,8 +125,8 @@ class SimulationSettings(Settings):
         Of private training: the longest update of a client, independent noise a round or DP-FTRL's
         tree, what the mean update is multiplied by, and how many last models are averaged.
     dropouts, colluders, secure_aggregation
-        Of private training: noise in shares that tolerate so many dropouts and colluders a round, and
-        sums that are truly formed by secure aggregation (slow).
+        Of private training: noise in shares that tolerate so many dropouts and colluders a round,
+        and sums that are truly formed by secure aggregation (slow).
     paper_epsilon, paper_sensitivity, paper_clip
         The thesis's noise, which does not give what it claims; none unless an epsilon is given
         (:class:`cloister.federate.paper_laplace.PaperLaplaceNoise`).
