@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from typing import Annotated
 
 import click
@@ -54,6 +55,7 @@ def _options(
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    warnings.formatwarning = lambda message, *_: f"warning: {message}\n"  # not our source
     try:
         code = app(standalone_mode=False, prog_name="cloister")
         sys.stdout.flush()

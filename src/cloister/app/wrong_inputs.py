@@ -498,6 +498,7 @@ _TYPED: Final = (
     ("simulate --data {features} --clients 2 --rounds 1 --epsilon 1e-9", 2),
     ("simulate --data {features} --clients 2 --rounds 1 --epsilon 1 --clip-norm 1e300", 2),
     ("simulate --data {features} --clients 2 --rounds 1 --method es --sigma 1e300", 2),
+    ("simulate --data {features} --clients 2 --rounds 1 --paper-epsilon 1e-300", 2),
     ("simulate --data {features} --seeds one,two", 2),
     (f"simulate --data {{features}} --seeds {10**14}", 2),
     (f"simulate --data {{features}} --seeds {HUGE}", 2),

@@ -109,7 +109,7 @@ class Rule(ABC):
 
     @abstractmethod
     def most_attackers(self, n: int) -> int:
-        """Return how many attackers among n clients the rule tolerates, by its proof if it has one."""
+        """Return how many of n clients may be attackers: by the rule's proof, if it has one."""
 
     def computable(self, n: int, n_attackers: int) -> bool:
         """Say whether the rule has an outcome at all for so many; all of its bound unless told."""

@@ -196,13 +196,13 @@ class SimulationSettings(Settings):
     delta: float = Field(default=1e-6, gt=0, lt=1)
     clip_norm: float = Field(default=0.3, gt=0, le=LARGEST)
     mechanism: Literal["gaussian", "tree"] = "gaussian"
-    server_rate: float = Field(default=1.0, gt=0)
+    server_rate: float = Field(default=1.0, gt=0, le=LARGEST)
     average_last: int = Field(default=1, ge=1)
     dropouts: int = Field(default=0, ge=0)
     colluders: int = Field(default=0, ge=0)
     secure_aggregation: bool = False
-    paper_epsilon: float | None = Field(default=None, gt=0)
-    paper_sensitivity: float = Field(default=3.0, gt=0)
+    paper_epsilon: float | None = Field(default=None, ge=1 / LARGEST)
+    paper_sensitivity: float = Field(default=3.0, gt=0, le=LARGEST)
     paper_clip: Literal["half", "whole"] = "half"
     sigma: float = Field(default=0.01, gt=0, le=LARGEST)
     reward: Literal["max_rr", "ndcg"] = "max_rr"
