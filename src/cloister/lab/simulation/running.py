@@ -148,6 +148,6 @@ def _events(
 @contextmanager
 def _only_writer(folder: Path) -> Iterator[None]:
     """Hold a lock that the system lets go when this process ends, however it ends."""
-    with (folder / "lock").open("w") as file:
+    with (folder / "lock").open("a") as file:
         lock_patiently(file, what="this folder", where=str(folder), timeout_s=WAIT_S)
         yield
