@@ -57,7 +57,7 @@ def test_the_figures_are_those_of_the_simulation() -> None:
 
 def test_what_is_beyond_a_bound_is_marked_and_what_has_no_outcome_is_not_run() -> None:
     rows = found("--attack", "poison-clicks", "--attackers", "4", *chosen(*RULES))
-    assert [rows[rule]["bears"] for rule in RULES] == [0, 3, 1, 4]
+    assert [rows[rule]["tolerates"] for rule in RULES] == [0, 3, 1, 4]
     assert [rows[rule]["beyond_bound"] for rule in RULES] == [True, True, True, False]
     assert rows["bulyan"]["attacked"] is None
     assert rows["krum"]["attacked"] is not None

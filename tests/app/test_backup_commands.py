@@ -438,7 +438,7 @@ def test_a_folder_with_something_in_it_is_not_restored_into(
     (tmp_path / "busy").mkdir()
     (tmp_path / "busy/notes.txt").write_text("mine")
     outcome = call(*_restoring(out, tmp_path, "--home", str(tmp_path / "busy")))
-    assert (outcome.code, "not empty" in outcome.err) == (1, True)
+    assert (outcome.code, "not empty" in outcome.err) == (2, True)
     _done(call(*_restoring(out, tmp_path, "--home", str(tmp_path / "free"))))
 
 

@@ -219,3 +219,22 @@ def test_the_help_loads_no_command() -> None:
 def test_a_mistyped_command_is_answered_with_the_one_meant(run: Run) -> None:
     told = run("demos").err.splitlines()[0]
     assert told == "error: no such command 'demos'; did you mean 'demo'? see `cloister --help`"
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+@pytest.mark.parametrize("command", [("ledger", "show"), ("certs", "init", "--help")])
+def test_a_reader_that_is_gone_ends_a_command_quietly(
+    tmp_path: Path, command: tuple[str, ...], more: tuple[str, ...]
+) -> None:
+    environment = os.environ | {"CLOISTER_LEDGER": str(tmp_path / "ledger.db")}
+    code = "from cloister.app.command_line import main; main()"
+    program = [sys.executable, "-c", code]
+    limit = [*program, "ledger", "limit", "clinic", "--epsilon", "3", "--new"]
+    subprocess.run(limit, env=environment, check=True, capture_output=True)
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    done = subprocess.run(
+        [*program, *command, *more], env=environment, stdout=write_end, stderr=subprocess.PIPE
+    )
+    os.close(write_end)
+    assert (done.returncode, done.stderr) == (1, b"")

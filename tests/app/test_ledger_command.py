@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
+import os
 import sqlite3
 from pathlib import Path
 
@@ -123,6 +125,24 @@ def test_export_writes_a_file_without_payloads(
     assert call("ledger", "export", str(tmp_path / "no" / "out")).code == 2
 
 
+def test_an_export_replaces_an_earlier_export_when_told_so_and_nothing_else(
+    call: Run, address: str, tmp_path: Path
+) -> None:
+    out = str(tmp_path / "out.json")
+    for file_format in ("json", "csv"):
+        call("ledger", "export", out, "--format", file_format, "--force")
+        assert call("ledger", "export", out).code == 2
+    before = Path(address).read_bytes()
+    (tmp_path / "link.db").symlink_to(address)
+    (tmp_path / "key").write_bytes(b"secret")
+    for file in (address, str(tmp_path / "link.db"), str(tmp_path / "key")):
+        for more in ((), ("--force",)):
+            assert call("ledger", "export", file, *more).code == 2
+    assert Path(address).read_bytes() == before
+    assert (tmp_path / "key").read_bytes() == b"secret"
+    assert call("ledger", "check").code == 0
+
+
 def test_a_limit_is_set_recorded_and_taken_away(call: Run, tmp_path: Path) -> None:
     at = ("--ledger", str(tmp_path / "new" / "ledger.db"))
     assert call("ledger", "limit", "clinic", "--epsilon", "2", *at).code == 2
@@ -238,6 +258,24 @@ def test_a_text_that_looks_like_a_formula_is_none_in_csv(call: Run, tmp_path: Pa
         (row,) = csv.DictReader(stream)
     assert (row["party_id"], row["recipient"], row["purpose"]) == ("'+49", "'@hub", f"'{formula}")
     assert (row["number"], row["kind"]) == ("1", "release")
-    call("ledger", "export", str(out), "--ledger", path)
+    call("ledger", "export", str(out), "--ledger", path, "--force")
     (entry,) = json.loads(out.read_text())["entries"]
     assert (entry["party_id"], entry["purpose"]) == ("+49", formula)
+
+
+def test_a_file_that_may_not_be_read_is_told_as_that(
+    call: Run, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may read every file, so the system's word is put in its mouth."""
+
+    def refuse(path: Path, *_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    shown = call("ledger", "show", "--json")
+    assert shown.code == 1
+    assert shown.json["error"] == f"{address}: cannot be read: Permission denied"
+    assert "chmod" in shown.json["remedy"]
+    checked = call("backup", "--check", address, "--json")  # a parameter that is a path
+    assert (checked.code, checked.json) == (1, shown.json)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -364,3 +365,27 @@ def test_credentials_that_others_may_read_or_write_are_not_used(
     assert outcome.code == 1
     assert "others may read or write" in outcome.err
     assert f"chmod 600 {file}" in outcome.err
+
+
+def test_with_a_damaged_index_no_command_stops_half_way(
+    call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLOISTER_HOME", str(tmp_path / "home"))
+    for name in ("pod", "new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.txt").write_text("cough")
+    assert call("pods", "add", str(tmp_path / "pod"), "--owner", "bob").code == 0
+    index = tmp_path / "home" / "servers" / "home"
+    (index / "CURRENT").write_bytes(b"damaged")
+    listed = (tmp_path / "home" / "pods.json").read_bytes()
+    commands = (("remove", "pod"), ("add", str(tmp_path / "new"), "--owner", "bob"), ("sync",))
+    for command in commands:
+        refused = call("pods", *command, "--json")
+        assert refused.code == 1
+        assert str(index) in refused.json["error"]
+        assert "cloister pods sync" in refused.json["remedy"]
+    assert (tmp_path / "home" / "pods.json").read_bytes() == listed
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["a.txt"]
+    shutil.rmtree(index)  # as the remedy says
+    assert call("pods", "sync").code == 0
+    assert "pod/a.txt" in call("search", "cough", "--as", "bob").out

@@ -484,8 +484,8 @@ def test_no_force_replaces_a_key(call: Run, home: Home) -> None:
     before = Path(home.key).read_bytes()
     build = ("sketch", "build", home.collection, "--key", home.key, "--out", home.key)
     refused = call(*build, "--force", "--json")
-    assert refused.code == 1
-    assert "no sketch" in refused.json["error"]
+    assert refused.code == 2
+    assert "something else" in refused.json["error"]
     assert Path(home.key).read_bytes() == before
 
 
@@ -501,8 +501,8 @@ def test_no_force_replaces_a_file_of_a_search_index(call: Run, home: Home) -> No
         build = ("sketch", "build", home.collection, "--key", home.key, "--out", str(file))
         for given in (build, home.release(str(file), "--unrecorded")):
             refused = call(*given, "--force", "--json")
-            assert refused.code == 1
-            assert "no sketch" in refused.json["error"]
+            assert refused.code == 2
+            assert "something else" in refused.json["error"]
         assert file.read_bytes() == before
 
 
@@ -517,7 +517,7 @@ def test_force_replaces_a_sketch_whose_arrays_are_damaged_and_no_file_that_is_cu
     assert sketch.read_bytes() == content
     sketch.write_bytes(content[:-1])  # what it is, is not read from such a file
     refused = call(*build, "--json")
-    assert refused.code == 1
+    assert refused.code == 2
     assert "remove the file" in refused.json["remedy"]
     assert sketch.read_bytes() == content[:-1]
 

@@ -156,3 +156,18 @@ def test_people_get_lines(call: Run) -> None:
     shown = call("search", "--as", "ann", "cough", "--model", "w2v-cosine", "--explain")
     assert "by w2v-cosine" in shown.out
     assert "of the cosine" in shown.out
+
+
+def test_word_vectors_replace_word_vectors_when_told_so_and_nothing_else(
+    call: Run, home: Path
+) -> None:
+    base, key = home / "base.bin", home / "key"
+    key.write_bytes(b"secret")
+    command = ("vectors", "base", "--min-count", "1", "--size", "8", "--epochs", "1", "--out")
+    train = ("vectors", "train", "--as", "ann", *TINY, "--out")
+    assert call(*command, str(base)).code == 0
+    for given in (command, train):
+        assert call(*given, str(base)).code == 2
+        assert call(*given, str(base), "--force").code == 0
+        assert call(*given, str(key), "--force").code == 2
+    assert key.read_bytes() == b"secret"

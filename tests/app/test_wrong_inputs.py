@@ -35,12 +35,14 @@ def test_wrong_inputs_get_the_right_exit_code_a_remedy_and_no_traceback(at_home:
     assert {one.arguments[0] for one in inputs} >= set(COMMANDS)
     tried = [one for n, one in enumerate(inputs) if one.kind == "typed" or n % EVERY == 0]
     assert len(tried) > 200
+    kept = {path: path.read_bytes() for path in at_home.iterdir() if path.is_file()}
     wrong = {}
     for one in tried:
         found = faults(one, answer(one.arguments), answer((*one.arguments, "--json")))
         if found:
             wrong[" ".join(one.arguments)] = found
     assert wrong == {}
+    assert {path: path.read_bytes() for path in kept} == kept
     for one in tried[:: len(tried) // N_IN_PROCESSES]:
         if any(ord(char) > 127 for part in one.arguments for char in part):
             continue

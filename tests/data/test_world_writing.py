@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cloister.core.contention import Busy
 from cloister.core.errors import NotFound, SettingsError
 from cloister.core.settings import Settings
 from cloister.data.letor_folder import find_letor
@@ -58,13 +59,14 @@ def test_a_writer_that_dies_leaves_no_folder_that_looks_complete(
     assert len(list((tmp_path / "w").iterdir())) == 4
 
 
-def test_a_second_writer_at_the_same_time_is_refused(
+def test_a_second_writer_waits_for_the_first_with_a_time_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(writing, "WAIT_S", 0.1)
     real = writing._write_settings
 
     def another_writer(settings: Settings, folder: Path) -> None:
-        with pytest.raises(SettingsError, match="another process is writing"):
+        with pytest.raises(Busy, match="another process is changing this folder"):
             write_world(open_world(SMALL), tmp_path / "w")
         real(settings, folder)
 

@@ -118,7 +118,7 @@ def test_clients_who_send_no_numbers_are_counted_and_the_rest_trains() -> None:
 
 
 def test_what_a_rule_does_not_bear_is_refused_before_training() -> None:
-    with pytest.raises(SettingsError, match="krum bears 3 attackers among 10 clients"):
+    with pytest.raises(SettingsError, match="krum tolerates 3 attackers among 10 clients"):
         RobustFPDGD(
             small_clients(), Ranker.initial(LINEAR), rule=make_rule("krum", n_attackers=4), seed=1
         )

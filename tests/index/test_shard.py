@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cloister.core.contention import Busy
 from cloister.core.errors import (
     AccessDenied,
     CloisterError,
@@ -29,7 +30,6 @@ from cloister.index.rights_json import rights_from_json, rights_to_json
 from cloister.index.shard import IndexedDocument, Shard
 from cloister.index.shard_settings import ShardSettings
 from cloister.index.term_counts import count_terms
-from cloister.store.contention import Busy
 
 SERVER, POD = ServerId("s1"), PodId("p1")
 ALICE, BOB = Reader(AgentId("alice")), Reader(AgentId("bob"))

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from cloister.adversary.poisoning.opposite_model import OppositeModel
+from cloister.core.contention import Busy
 from cloister.core.errors import (
     AccessDenied,
     BudgetExceeded,
@@ -453,12 +454,15 @@ def test_no_rule_keeps_a_client_from_being_forgotten_but_the_last(
     assert any("expected 0 attackers" in sentence for sentence in last["remains"]) == fewer
 
 
-def test_a_folder_takes_one_training_at_a_time(tmp_path: Path) -> None:
+def test_a_folder_takes_one_training_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cloister.lab.forgetting.folder.WAIT_S", 0.1)
     other = SETTINGS.model_copy(update={"seed": 9})
     with StoredFederation.create(tmp_path, SETTINGS, keep_every=5) as federation:
         simulated = simulate(SETTINGS, observers=[federation.store])
         kept = federation.store.digest()
-        with pytest.raises(Conflict, match="another process is training"):
+        with pytest.raises(Busy, match="another process is changing this federation"):
             StoredFederation.create(tmp_path, other, keep_every=3)
         assert federation.store.digest() == kept
         federation.finish(simulated.learner.ranker)
@@ -479,14 +483,15 @@ os.kill(os.getpid(), signal.SIGKILL)
     _made(tmp_path)
 
 
-def test_of_two_who_make_it_forget_at_once_one_is_refused_before_the_work(
-    folder: Path, federation: StoredFederation
+def test_who_waits_too_long_for_another_to_make_it_forget_is_refused_before_the_work(
+    folder: Path, federation: StoredFederation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("cloister.lab.forgetting.folder.WAIT_S", 0.1)
     told: list[str] = []
 
     def meanwhile(due: Sequence[Due]) -> None:
         with StoredFederation.open(folder) as second:
-            with pytest.raises(Conflict, match="making it forget") as error:
+            with pytest.raises(Busy, match="another process") as error:
                 forget(second, ["client-1"], record=lambda due: told.append("recorded"))
             told.append(error.value.what)
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from cloister.core.errors import SettingsError, StoreError
+from cloister.core.contention import Busy
+from cloister.core.errors import SettingsError
 from cloister.lab.simulation import running
 from cloister.lab.simulation.experiment import Experiment, read_experiment
 from cloister.lab.simulation.grid import PlannedRun
@@ -152,11 +153,14 @@ def test_a_process_that_dies_fails_its_run_only(tmp_path: Path) -> None:
     assert len(load_runs(tmp_path)) == 2
 
 
-def test_two_grids_do_not_share_a_folder_at_one_time(tmp_path: Path) -> None:
+def test_two_grids_do_not_share_a_folder_at_one_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "WAIT_S", 0.1)
     run_grid(grid(seeds=[1]), tmp_path, workers=1, threads=1)
     with (tmp_path / "lock").open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(StoreError, match="another process"):
+        with pytest.raises(Busy, match="another process"):
             run_grid(grid(), tmp_path, workers=1, threads=1)
     assert run_grid(grid(), tmp_path, workers=1, threads=1).n_done == 2
 

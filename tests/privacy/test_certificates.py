@@ -26,7 +26,6 @@ from cloister.core.errors import (
     DataError,
     NotFound,
     SettingsError,
-    StoreError,
 )
 from cloister.privacy.certificates import building
 from cloister.privacy.certificates.authority import Authority, CertificateFiles
@@ -458,9 +457,9 @@ def test_a_certificate_that_lies_there_is_not_replaced_by_a_new_key(
     authority: Authority, node: CertificateFiles
 ) -> None:
     key = node.key.read_bytes()
-    with pytest.raises(StoreError, match="renew it"):
+    with pytest.raises(SettingsError, match="renew it"):
         authority.issue("node", "clinic-a", folder=node.key.parent)
-    with pytest.raises(StoreError, match="renew it"):
+    with pytest.raises(SettingsError, match="renew it"):
         new_request(node.key.parent, "clinics", "node", "clinic-a")
     assert node.key.read_bytes() == key
 

@@ -79,3 +79,20 @@ def test_a_service_that_is_not_tied_does_not_read_its_input(
     with Processes(folder) as processes:
         processes.start("broker")  # its input ended before it began
         assert is_healthy(folder, "broker")
+
+
+def test_a_service_that_cannot_start_says_why(folder: FederationFolder) -> None:
+    service = NODES[0]
+    file = folder.file(service)
+    content = file.read_text()
+    try:
+        file.write_text("frob = [")
+        with Processes(folder) as processes:
+            processes.launch(service)
+            processes.wait_dead(service)
+            assert processes.last_error(service).startswith(f"{file}: not a TOML file")
+            with processes.log_path(service).open("a") as log:
+                log.write('{"event": "ended"}\n')
+            assert processes.last_error(service) == ""
+    finally:
+        file.write_text(content)

@@ -210,7 +210,7 @@ def test_only_an_empty_database_is_restored_into(
 ) -> None:
     database = opened(make_address(kind))
     database.migrate(KeyedState.schema)
-    with pytest.raises(StoreError, match="restore into an empty one"):
+    with pytest.raises(SettingsError, match="restore into an empty one"):
         _restored(small, database, tmp_path)
     assert not (tmp_path / "home-2").exists()
 

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from cloister.core.errors import Damaged, MissingDependency, SettingsError, StoreError
-from cloister.store.contention import Busy, patiently
+from cloister.core.contention import Busy, patiently
+from cloister.core.errors import Damaged, MissingDependency, NotFound, SettingsError, StoreError
 from cloister.store.database import Database
 from cloister.store.keyed_state import KeyedState
 
@@ -339,13 +339,18 @@ def test_sqlite_addresses_name_the_same_file(tmp_path: Path, form: str) -> None:
     [":memory:", "", "sqlite://", "sqlite:///", "sqlite://host/a.db", "sqlite:///a.db?mode=ro"],
 )
 def test_a_sqlite_address_without_a_file_is_refused(address: str) -> None:
-    with pytest.raises(StoreError, match="PATH"):
+    with pytest.raises(SettingsError, match="PATH"):
         Database.open(address)
 
 
 def test_a_missing_folder_is_reported_with_a_remedy(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="check that its folder exists"):
+    with pytest.raises(NotFound, match="make the folder first"):
         Database.open(tmp_path / "missing" / "a.db")
+
+
+def test_a_folder_is_no_database(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="this is a folder, not a file; name a file"):
+        Database.open(tmp_path)
 
 
 # PostgreSQL alone
@@ -409,7 +414,7 @@ def test_postgresql_is_serializable(server: Any) -> None:
     ],
 )
 def test_an_unreadable_address_is_refused_without_its_password(address: str) -> None:
-    with pytest.raises((SettingsError, StoreError)) as caught:
+    with pytest.raises(SettingsError) as caught:
         Database.open(address)
     assert "s3cr3t" not in str(caught.value)
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
-from cloister.core.errors import StoreError
+from cloister.core.errors import SettingsError, StoreError
 from cloister.privacy.certificates.authority import Authority
 from cloister.store.database import Database
 from store.conftest import running_server
@@ -78,11 +78,11 @@ def test_a_server_elsewhere_is_refused_without_full_verification(
         tls_server.address("", host=ELSEWHERE, **options),
         tls_server.address("localhost", service="db", **options),
     ):
-        with pytest.raises(StoreError, match="does not ask for a verified") as caught:
+        with pytest.raises(SettingsError, match="does not ask for a verified") as caught:
             Database.open(address)
         assert "sslmode=verify-full&sslrootcert=FILE" in caught.value.remedy
     monkeypatch.setenv("PGHOST", ELSEWHERE)
-    with pytest.raises(StoreError, match="does not ask for a verified"):
+    with pytest.raises(SettingsError, match="does not ask for a verified"):
         Database.open(f"postgresql:///postgres{f'?sslmode={mode}' if mode else ''}")
 
 
@@ -110,5 +110,5 @@ def test_the_environment_may_ask_for_verification(
     monkeypatch.setenv("PGSSLROOTCERT", str(tls_server.authority))
     assert tls_server.is_encrypted(tls_server.address())
     monkeypatch.setenv("PGSERVICE", "unknown")  # a file could name any server
-    with pytest.raises(StoreError, match="does not ask for a verified"):
+    with pytest.raises(SettingsError, match="does not ask for a verified"):
         Database.open(tls_server.address())

@@ -12,11 +12,11 @@ What each attack needs, beside the update and the global ranker:
   were shown, it is the shortest of all solutions (minimum norm).
 - *least squares, clipping known* (:mod:`cloister.adversary.click_clipped_squares`): the same set.
 - *least absolute deviations* (:mod:`cloister.adversary.click_least_absolute`): the same set. It
-  bears noise in a few coordinates, and clients that clip their whole ranker.
+  tolerates noise in a few coordinates, and clients that clip their whole ranker.
 - *sparse* (:mod:`cloister.adversary.click_sparse`): all candidates, and not which were shown.
 - *prior and update* (:mod:`cloister.adversary.click_best_linear`): the set, the click model, and a
-  belief in each document's relevance; with the order of the page the belief is sharper. It bears
-  sums over many pages, and noise of a known size.
+  belief in each document's relevance; with the order of the page the belief is sharper. It
+  tolerates sums over many pages, and noise of a known size.
 
 All take stacks: one observation a row, ``rows`` observations x documents x parameters.
 """

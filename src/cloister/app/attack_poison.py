@@ -26,7 +26,7 @@ WORLD: Final = "world:features?queries=200&documents=20&features=20"
 def _show(result: Result) -> None:
     settings = result["settings"]
     promotes = settings["attack"].startswith("promote")
-    columns = ["rule", "honest", "attacked", "lost", "attackers out", "honest out", "bears"]
+    columns = ["rule", "honest", "attacked", "lost", "attackers out", "honest out", "tolerates"]
     columns += ["target"] if promotes else []
     title = (
         f"nDCG@10 under {settings['attack']} by {settings['attackers']} of "
@@ -37,7 +37,7 @@ def _show(result: Result) -> None:
         "honest: nobody attacks, though the rule expects it\n"
         "out: share of updates, of attackers and of honest clients under attack, that had no "
         "part in the model\n"
-        "bears: so many attackers by the rule's proof; ! marks what is beyond it"
+        "tolerates: so many attackers by the rule's proof; ! marks what is beyond it"
     )
     if promotes:
         typer.echo("target: share of test queries with it on the first page, honest > attacked")
@@ -51,10 +51,10 @@ def _line(row: Result, promotes: bool) -> list[Any]:
     beyond = "!" if row["beyond_bound"] else ""
     if row["attacked"] is None:
         empty = ["-", "no outcome", *["-"] * 3]
-        return [row["rule"], *empty, f"{row['bears']}{beyond}", *["-"] * promotes]
+        return [row["rule"], *empty, f"{row['tolerates']}{beyond}", *["-"] * promotes]
     line = [row["rule"], f"{row['honest']:.4f}", f"{row['attacked']:.4f}", f"{row['lost']:.4f}"]
     line += [_percent(row["unused_attackers"]), _percent(row["unused_honest"])]
-    line.append(f"{row['bears']}{beyond}")
+    line.append(f"{row['tolerates']}{beyond}")
     if promotes:
         line.append(f"{row['target_honest']:.2f} > {row['target_attacked']:.2f}")
     return line
@@ -193,7 +193,7 @@ def _row(settings: SimulationSettings, rule: str, threads: int | None, advance: 
     n, m = settings.clients, settings.attackers
     made = make_rule(rule, n_attackers=m, beyond="mark")
     most = made.most_attackers(n)
-    bound = {"rule": rule, "bears": most, "beyond_bound": m > most}
+    bound = {"rule": rule, "tolerates": most, "beyond_bound": m > most}
     if not made.computable(n, m):
         keys = ("honest", "attacked", "lost", "unused_attackers", "unused_honest")
         return bound | dict.fromkeys(keys)

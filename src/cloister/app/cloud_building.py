@@ -19,13 +19,14 @@ from cloister.cloud.private_ranker_file import load_private_ranker
 from cloister.cloud.query_trace import server_view
 from cloister.cloud.ranking_keys import RankingKeys, find_keys
 from cloister.cloud.sealed_boxes import SECRET_BYTES
-from cloister.core.errors import CloisterError, DataError, NotFound, SettingsError, StoreError
+from cloister.core.errors import DataError, StoreError
+from cloister.core.file_errors import refuse_existing
 from cloister.core.records import Document
 from cloister.index.analysis import TextAnalysis
 from cloister.rank.document_priors import document_priors
 from cloister.rank.proximity_features import TermSequences
 
-__all__ = ["build_index", "refuse_existing", "show_index"]
+__all__ = ["build_index", "check_targets", "show_index"]
 
 Result = dict[str, Any]
 Advance = Callable[[int, int], None]
@@ -125,36 +126,6 @@ def show_index(path: Path) -> Result:
         "text_bytes_total": int(view.text_bytes.sum()),
         "checksums": "match",
     }
-
-
-def refuse_existing(path: Path, *, force: bool, ours: Callable[[Path], object]) -> None:
-    """Refuse to write over anything but a file of the same kind that may be replaced.
-
-    Parameters
-    ----------
-    ours
-        Opens such a file, or raises.
-    """
-    if not path.absolute().parent.is_dir():
-        raise NotFound(
-            "no such folder", where=str(path.absolute().parent), remedy="make the folder first"
-        )
-    if not path.exists():
-        return
-    if not force or path.is_dir():
-        raise SettingsError(
-            "a folder has this name" if path.is_dir() else "the file is there already",
-            where=str(path),
-            remedy="choose another name" + ("" if path.is_dir() else ", or add --force"),
-        )
-    try:
-        ours(path)
-    except CloisterError:
-        raise StoreError(
-            "the file that is there is something else, or damaged, and is not replaced",
-            where=str(path),
-            remedy="choose another name, or remove the file",
-        ) from None
 
 
 def check_targets(client: Path, out: Path, *, force: bool) -> None:

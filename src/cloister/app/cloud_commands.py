@@ -16,7 +16,6 @@ from cloister.app.cloud_options import (
     Closures,
     Data,
     Filters,
-    Force,
     Host,
     IndexArgument,
     K,
@@ -52,7 +51,7 @@ from cloister.app.cloud_output import (
     show_trained,
     show_uploaded,
 )
-from cloister.app.output import JsonFlag, checked_usage, command_result, progress
+from cloister.app.output import ForceFlag, JsonFlag, checked_usage, command_result, progress
 
 __all__ = ["app"]
 
@@ -107,7 +106,7 @@ def build(
     client: ClientFile,
     out: OutFile,
     with_texts: WithTexts = False,
-    force: Force = False,
+    force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> Result:
     """Build the index that may be uploaded, and the client's file with its keys.

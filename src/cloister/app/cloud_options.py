@@ -20,7 +20,6 @@ __all__ = [
     "Closures",
     "Data",
     "Filters",
-    "Force",
     "Host",
     "IndexArgument",
     "K",
@@ -75,7 +74,6 @@ Data = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Of all that is drawn.", min=0)]
-Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 
 # Of `train`.
 OutModel = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the model goes.")]

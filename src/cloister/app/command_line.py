@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from typing import Annotated
 
 import click
@@ -54,8 +55,10 @@ def _options(
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    warnings.formatwarning = lambda message, *_: f"warning: {message}\n"  # not our source
     try:
-        code = app(standalone_mode=False)
+        code = app(standalone_mode=False, prog_name="cloister")
+        sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:  # nothing is wrong: show the help
         typer.echo(error.format_message(), nl=False)
         code = 0

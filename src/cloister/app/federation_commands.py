@@ -18,6 +18,7 @@ from cloister.app.federation_output import (
     show_status,
 )
 from cloister.app.output import JsonFlag, command_result
+from cloister.core.deadline import LONGEST_S
 
 __all__ = ["app"]
 
@@ -52,9 +53,11 @@ def init(
     pods: Annotated[int, typer.Option(help="Patients of each clinic, with --world.", min=1)] = 20,
     host: Annotated[str, typer.Option(help="Where all services listen.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The first port; the next ones follow.")] = 8440,
-    round_every: Annotated[float, typer.Option(help="Seconds between rounds.", min=0.1)] = 3600.0,
+    round_every: Annotated[
+        float, typer.Option(help="Seconds between rounds.", min=0.1, max=LONGEST_S)
+    ] = 3600.0,
     settle: Annotated[
-        float, typer.Option(help="Seconds for which a page takes clicks.", min=0)
+        float, typer.Option(help="Seconds for which a page takes clicks.", min=0, max=LONGEST_S)
     ] = 1800.0,
     min_nodes: Annotated[
         int | None,

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from cloister.core.contention import lock_patiently
 from cloister.core.errors import NotFound, SettingsError
 from cloister.core.file_errors import writing
 from cloister.federate.engines.agreement import FederationAgreement, SitePrivacy
@@ -19,7 +20,6 @@ from cloister.rank.ranker import RankerSettings
 from cloister.search.page_features import PAGE_FEATURES
 from cloister.services.federation_folder import UNFINISHED, FederationFolder, FederationPlan
 from cloister.services.sample_clinics import SampleClinics
-from cloister.store.contention import lock_patiently
 
 __all__ = ["make_federation"]
 

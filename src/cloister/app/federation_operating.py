@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cloister.core.errors import CloisterError, Conflict, NotFound, SettingsError, StoreError
 from cloister.services.federation_folder import BROKER, COORDINATOR, FederationFolder
-from cloister.services.node.messages import LONGEST_QUERY
+from cloister.services.node.messages import require_query
 from cloister.services.sole_process import process_of
 from cloister.services.user_client import UserClient
 
@@ -96,6 +96,8 @@ def status_of(folder: Path) -> dict[str, Any]:
         try:
             found[service] = asked(folder, "GET", "/v1/status", service=service)
         except CloisterError as error:
+            if error.wrong_usage:  # no certificate to ask with, say: nothing was asked
+                raise
             found[service] = {"error": error.message, "remedy": error.remedy}
     members = found[COORDINATOR].get("members")
     for service, told in found.items():
@@ -115,12 +117,7 @@ def searched(
 ) -> dict[str, Any]:
     """Search as a user, and click."""
     made = FederationFolder(folder)
-    if not 0 < len(query) <= LONGEST_QUERY:
-        raise SettingsError(
-            f"a query has 1 to {LONGEST_QUERY:,} characters (given: {len(query):,})",
-            where="query",
-            remedy="shorten it" if query else "say what to search for",
-        )
+    require_query(query)
     token = made.token(user, groups=groups)
     with UserClient.in_folder(made, user, token) as client:
         answer = client.search(query, explain=explain)

@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from cloister.app.output import table
+from cloister.core.errors import kind_in_words
 
 __all__ = [
     "found_text",
@@ -94,7 +95,7 @@ def show_round(result: Result) -> None:
     for name in result["silent"]:
         typer.echo(f"{name} was silent")
     for name, fault in result["faults"].items():
-        typer.echo(f"{name}: {fault}")
+        typer.echo(f"{name}: {kind_in_words(fault)}")
 
 
 def show_serving(result: Result) -> None:

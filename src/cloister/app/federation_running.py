@@ -12,6 +12,7 @@ from cloister.app.output import print_json, say
 from cloister.core.errors import CloisterError, Conflict, NotFound, StoreError
 from cloister.services.federation_folder import UNFINISHED, FederationFolder
 from cloister.services.processes import Processes
+from cloister.services.service_file import read_service_file
 from cloister.services.sole_process import process_of, sole_process
 
 __all__ = ["run_federation"]
@@ -75,6 +76,8 @@ def run_federation(folder: Path, *, as_json: bool) -> None:
             where=str(folder),
             remedy=f"end them with: cloister federation down {folder}",
         )
+    for service in made.here:
+        read_service_file(made.file(service))  # what is wrong with one is known before any runs
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     with sole_process(made.keeper_file), Processes(made) as processes:
@@ -84,7 +87,8 @@ def run_federation(folder: Path, *, as_json: bool) -> None:
         while not stop.wait(0.2):
             for service, one in kept.items():
                 if one.look():
-                    say(f"{service} died, and is started again; see {service}/log.jsonl")
+                    why = processes.last_error(service) or f"see {service}/log.jsonl"
+                    say(f"{service} died, and is started again: {why}")
         looking.join()
 
 

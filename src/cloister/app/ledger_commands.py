@@ -19,7 +19,7 @@ from cloister.app.ledger_output import (
     show_limit,
     show_overview,
 )
-from cloister.app.output import JsonFlag, command_result, console
+from cloister.app.output import ForceFlag, JsonFlag, command_result, console
 from cloister.core.errors import SettingsError
 from cloister.privacy.level import Level
 
@@ -212,6 +212,7 @@ def export(
     file_format: Annotated[
         ExportFormat, typer.Option("--format", help="What to write.")
     ] = ExportFormat.JSON,
+    force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> dict[str, Any]:
     """Write all entries to a file, without the payloads."""
@@ -219,7 +220,7 @@ def export(
     from cloister.privacy.ledger.statement import overview
 
     with _read(ledger) as opened:
-        head = export_ledger(opened, out, file_format=file_format.value)
+        head = export_ledger(opened, out, file_format=file_format.value, replace=force)
         seen = overview(opened)
     return overview_result(_shown(ledger), seen) | {
         "file": str(out),

@@ -32,6 +32,8 @@ def checked_type(kind: click.ParamType[Any]) -> click.ParamType[Any]:
 def _as(checked: type[click.ParamType[Any]], kind: click.ParamType[Any]) -> click.ParamType[Any]:
     made = copy.copy(kind)
     made.__class__ = type(checked.__name__, (checked, type(kind)), {})
+    if isinstance(made, click.Path):  # who reads or writes the file says why it is not possible
+        made.readable = made.writable = False
     return made
 
 

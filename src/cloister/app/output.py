@@ -13,12 +13,14 @@ from __future__ import annotations
 import functools
 import json
 import os
+import select
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, ParamSpec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, ParamSpec, TextIO
 
 import click
 import typer
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEBUG",
     "PROGRESS_LINES",
+    "ForceFlag",
     "JsonFlag",
     "checked_usage",
     "command_result",
@@ -52,6 +55,10 @@ _LINE_EVERY_S: Final = 0.2  # whoever reads them draws a bar
 
 JsonFlag = Annotated[
     bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")
+]
+
+ForceFlag = Annotated[
+    bool, typer.Option("--force", help="Replace a file of the same kind that is there.")
 ]
 
 
@@ -123,11 +130,11 @@ class Failure(NamedTuple):
 
 def report(error: BaseException, *, as_json: bool) -> int:
     """Say what went wrong, in one line and with ``--json`` as an object; return the exit code."""
+    if isinstance(error, BrokenPipeError) and _nobody_reads():
+        return 1  # as `click` and `rich` leave then
     if isinstance(error, (click.Abort, KeyboardInterrupt)):
         typer.echo("stopped", err=True)
         return 130
-    if isinstance(error, BrokenPipeError) and _reader_has_left():
-        return 1
     if os.environ.get(DEBUG, "") not in ("", "0"):
         traceback.print_exception(error)
     code, what, remedy = _failure(error)
@@ -138,14 +145,22 @@ def report(error: BaseException, *, as_json: bool) -> int:
     return code
 
 
-def _reader_has_left() -> bool:
-    """Tell whether nobody reads the output any more, as after ``| head``; then drop the rest."""
+def _nobody_reads() -> bool:
+    """Say whether whoever read our output is gone, as `head` is; what is left is then dropped."""
+    gone = [stream for stream in (sys.stdout, sys.stderr) if _is_broken(stream)]
+    for stream in gone:
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), stream.fileno())
+    return bool(gone)
+
+
+def _is_broken(stream: TextIO) -> bool:
     try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return True
-    return False
+        poll = select.poll()
+        poll.register(stream.fileno(), select.POLLOUT)
+        return any(state & select.POLLERR for _, state in poll.poll(0))
+    except (OSError, ValueError):  # closed, or no file
+        return False
 
 
 def _failure(error: BaseException) -> Failure:

@@ -13,6 +13,7 @@ from cloister.pods.folder_pod import DESCRIPTION, FolderPod
 from cloister.pods.pod_files import LOCK as POD_LOCK
 from cloister.pods.registry import PodRegistry, RegisteredPod
 from cloister.pods.solid_credentials_file import read_credentials
+from cloister.pods.solid_http import checked_address
 
 __all__ = ["add_server_pod", "made_pod", "registered_pod"]
 
@@ -128,6 +129,7 @@ def _is_solid(address: str) -> bool:
 def _solid(
     address: str, pod: str | None, owner: str | None, server: str, credentials: Path | None
 ) -> RegisteredPod:
+    checked_address(address)
     if credentials is None:
         raise SettingsError(
             "a pod on a Solid server needs client credentials",

@@ -59,6 +59,7 @@ def removed(registry: PodRegistry, pod_id: str) -> dict[str, Any]:
     any more, which is told.
     """
     pod = registry.pod(pod_id)
+    registry.shard(ServerId(pod.server_id))  # one that is damaged fails before the change
     index_left = False
     if pod.index_in_pod:
         try:

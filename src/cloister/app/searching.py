@@ -25,6 +25,7 @@ from cloister.search.searcher import (
 from cloister.search.server_contents import contents_of
 from cloister.search.word_vector_ranking import VECTOR_MODELS
 from cloister.search.word_vector_table import WordVectors
+from cloister.services.node.messages import require_query
 
 __all__ = ["search_home"]
 
@@ -49,6 +50,7 @@ def search_home(
     credentials: Path | None = None,
 ) -> dict[str, Any]:
     """Return what the command prints."""
+    require_query(query)
     reader = Reader(AgentId(checked_id(user)), frozenset(GroupId(name) for name in groups))
     by_vectors = model in VECTOR_MODELS
     settings = SearchSettings(

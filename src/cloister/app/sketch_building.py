@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -12,6 +11,7 @@ from typing import Any, BinaryIO, Final, Literal
 
 from cloister.app.sketch_collection import Counted
 from cloister.app.sketch_opening import describe
+from cloister.core.contention import lock_patiently
 from cloister.core.errors import DataError, NotFound
 from cloister.core.file_errors import explained
 from cloister.sketch.cell_counts import cell_type
@@ -85,7 +85,7 @@ def changing(path: Path) -> Iterator[None]:
         with explained(path):
             stream: BinaryIO = path.open("rb")
         with stream:
-            fcntl.flock(stream, fcntl.LOCK_EX)
+            lock_patiently(stream, what="this sketch", where=str(path))
             if path.exists() and os.path.samestat(os.fstat(stream.fileno()), path.stat()):
                 yield
                 return

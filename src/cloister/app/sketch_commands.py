@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cloister.app.output import JsonFlag, checked_usage, command_result
+from cloister.app.output import ForceFlag, JsonFlag, checked_usage, command_result
 from cloister.app.sketch_changing import add, delete
 from cloister.app.sketch_options import (
     AnswerK,
@@ -19,7 +19,6 @@ from cloister.app.sketch_options import (
     Epsilon,
     FieldName,
     FieldOption,
-    Force,
     IdsOf,
     KeyFile,
     Kind,
@@ -50,7 +49,7 @@ from cloister.app.sketch_output import (
     show_released,
     show_sketch,
 )
-from cloister.core.errors import SettingsError
+from cloister.core.file_errors import refuse_existing
 
 if TYPE_CHECKING:
     from cloister.app.sketch_collection import Counted
@@ -63,28 +62,6 @@ app = typer.Typer(
     help="Sketches of documents: exact ones that stay at home, noisy ones that may leave.",
     no_args_is_help=True,
 )
-
-
-def _refuse_existing(out: Path, *, force: bool) -> None:
-    from cloister.app.sketch_opening import is_sketch
-    from cloister.core.errors import NotFound, StoreError
-
-    if out.is_dir() or (out.exists() and not force):
-        raise SettingsError(
-            "a folder has this name" if out.is_dir() else "the file is there already",
-            where=str(out),
-            remedy="choose another name" if out.is_dir() else "choose another name, or add --force",
-        )
-    if out.exists() and not is_sketch(out):  # a key, a ledger or a part of an index, say
-        raise StoreError(
-            "the file that is there is no sketch, or damaged, and is not replaced",
-            where=str(out),
-            remedy="choose another name, or remove the file",
-        )
-    if not out.absolute().parent.is_dir():
-        raise NotFound(
-            "no such folder", where=str(out.absolute().parent), remedy="make the folder first"
-        )
 
 
 def _counted(address: str, field: FieldName) -> Counted:
@@ -126,15 +103,16 @@ def build(
     rows: Rows = 5,
     columns: Columns = 1200,
     cell_size: CellSize = None,
-    force: Force = False,
+    force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> Result:
     """Sketch a collection exactly, for use at home: whoever has the key reads counts from it."""
     from cloister.app.sketch_building import build_sketch
+    from cloister.app.sketch_opening import sketch_kind
     from cloister.sketch.key_file import read_key
     from cloister.sketch.keyed_hash import SketchShape
 
-    _refuse_existing(out, force=force)
+    refuse_existing(out, force=force, ours=sketch_kind)
     secret = read_key(key_file)
     with doing(f"reading {collection}") as say:
         start = time.perf_counter()
@@ -173,20 +151,21 @@ def release(
     purpose: Purpose = None,
     unrecorded: Unrecorded = False,
     seed: NoiseSeed = None,
-    force: Force = False,
+    force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> Result:
     """Make a noisy sketch that may leave: noise on every cell once, then any number of queries.
 
     It is recorded on the ledger before the file has its name; over the limit there is no file.
     """
+    from cloister.app.sketch_opening import sketch_kind
     from cloister.app.sketch_release import Recording, plan, release_sketch
     from cloister.sketch.key_file import read_key
 
     recording = None
     if ledger and party and to:
         recording = Recording(ledger, party, to, purpose or f"noisy sketch of {field.value}")
-    _refuse_existing(out, force=force)
+    refuse_existing(out, force=force, ours=sketch_kind)
     secret = read_key(key_file)
     with doing(f"reading {collection}") as say:
         start = time.perf_counter()

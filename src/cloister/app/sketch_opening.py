@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cloister.app.sketch_query import ReverseSource
 from cloister.app.sketch_release import describe_release
-from cloister.core.errors import Damaged, DataError
+from cloister.core.errors import DataError
 from cloister.sketch import rtk_sketch
 from cloister.sketch.count_min import CountMin
 from cloister.sketch.count_sketch import CountSketch
@@ -22,7 +22,7 @@ from cloister.sketch.rtk_sketch import RtkSketch
 from cloister.sketch.sketched_counts import SketchedCounts
 from cloister.store.array_file import open_arrays
 
-__all__ = ["AnySketch", "describe", "is_sketch", "open_sketch", "require_key", "reverse_source"]
+__all__ = ["AnySketch", "describe", "open_sketch", "require_key", "reverse_source", "sketch_kind"]
 
 AnySketch = RtkSketch | NoisyRelease | CountSketch | CountMin
 Result = dict[str, Any]
@@ -45,20 +45,11 @@ def open_sketch(path: str | Path) -> AnySketch:
     Damaged
         It is cut off or altered.
     """
-    return _KINDS[_kind(path)].load(path)
+    return _KINDS[sketch_kind(path)].load(path)
 
 
-def is_sketch(path: str | Path) -> bool:
-    """Say whether a file's description is that of a sketch; its arrays are not looked at."""
-    try:
-        _kind(path)
-    except (DataError, Damaged):
-        return False
-    return True
-
-
-def _kind(path: str | Path) -> str:
-    """Find out a file's kind by asking for each."""
+def sketch_kind(path: str | Path) -> str:
+    """Find out a file's kind by asking for each; its arrays are not looked at."""
     for kind in _KINDS:
         try:
             open_arrays(path, kind, verify=False, what="a sketch file")

@@ -21,7 +21,6 @@ __all__ = [
     "Epsilon",
     "FieldName",
     "FieldOption",
-    "Force",
     "IdsOf",
     "KeyFile",
     "Kind",
@@ -133,7 +132,6 @@ KeyFile = Annotated[
     Path, typer.Option("--key", metavar="FILE", help="The hash key: `cloister sketch key FILE`.")
 ]
 Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="The file to write.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace the sketch if one is there.")]
 FieldOption = Annotated[FieldName, typer.Option("--field", help="Which part of the documents.")]
 SketchFile = Annotated[Path, typer.Argument(metavar="FILE", help="A sketch file.")]
 
@@ -164,7 +162,7 @@ MemoryMb = Annotated[
     float | None,
     typer.Option(
         help="What the release may take, in millions of bytes.",
-        callback=positive,
+        min=0.001,
         show_default="an eighth of per-document sketches, 16 or more",
     ),
 ]

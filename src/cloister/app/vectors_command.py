@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from cloister.app.output import JsonFlag, checked_usage, command_result, console
+from cloister.app.output import ForceFlag, JsonFlag, checked_usage, command_result, console
 from cloister.app.pods_options import HomeOption, open_home
+from cloister.core.file_errors import refuse_existing
 
 __all__ = ["app"]
 
@@ -53,13 +54,16 @@ def base_command(
     epochs: BaseEpochs = 40,
     min_count: MinCount = 5,
     seed: Seed = 1,
+    force: ForceFlag = False,
     home: HomeOption = None,
     as_json: JsonFlag = False,
 ) -> Result:
     """Train a base on what everybody may read here, for `cloister vectors train --base`."""
     from cloister.pods.user_vectors import train_public_base
+    from cloister.search.word_vector_table import WordVectors
     from cloister.search.word_vectors import WordVectorSettings
 
+    refuse_existing(out, force=force, ours=WordVectors.open)
     settings = WordVectorSettings(size=size, epochs=epochs, min_count=min_count)
     with open_home(home) as registry:
         vectors = train_public_base(registry, settings, seed=seed)
@@ -100,6 +104,7 @@ def train(
         Path | None,
         typer.Option(metavar="FILE", help="Write them to a file, not into the user's pod."),
     ] = None,
+    force: ForceFlag = False,
     home: HomeOption = None,
     as_json: JsonFlag = False,
 ) -> Result:
@@ -124,6 +129,8 @@ def train(
     with open_home(home) as registry:
         if out is None:  # before the work, not after it
             user_vectors.require_own_pods(registry, agent)
+        else:
+            refuse_existing(out, force=force, ours=WordVectors.open)
         start = (
             user_vectors.train_public_base(registry, base_settings, seed=seed)
             if base is None

@@ -13,6 +13,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import sys
 import time
@@ -25,6 +26,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from cloister.app.lazy_commands import COMMANDS, load_command
+from cloister.privacy.private_file import write_private_file
 
 __all__ = ["Answer", "WrongInput", "answer", "faults", "made_scene", "run", "wrong_inputs"]
 
@@ -33,6 +35,10 @@ HUGE: Final = str(10**20)
 ESCAPES: Final = "\x1b[31mred\x07\udcff"  # colours, a bell, and a byte that is no UTF-8
 WORLD: Final = "world:clinic?servers=2&pods=3&staff=2&queries=2"
 FEATURES: Final = "world:features?queries=6&documents=4&features=3"
+_SOURCE: Final = re.compile(r"\.py:\d+")
+CREDENTIALS: Final = json.dumps(
+    dict.fromkeys(("issuer", "client_id", "client_secret", "web_id"), "https://pod.example/me")
+)
 _CLASS_NAME: Final = re.compile(
     r"\b(?!OpenID|PostgreSQL|WebID|NVFlare|SuperLink|SuperNode|LambdaRank|FedAvg|TypeError)"
     r"[A-Z][a-z]+(?:[A-Z][a-z]+)+\b"
@@ -101,6 +107,8 @@ def faults(wanted: WrongInput, plain: Answer, as_json: Answer) -> list[str]:
             found.append("an unexpected failure")
         if not _clean(given.err) or not _clean(given.out):
             found.append("a control character")
+        if _SOURCE.search(given.err + given.out):
+            found.append("a line of the source")
         if names := _CLASS_NAME.findall(given.err):
             found.append(f"the name of a class: {names[0]}")
     if plain.out:
@@ -189,8 +197,15 @@ def made_scene(folder: Path) -> Path:
     empty.mkdir()
     (pod / "a.txt").write_text("cough and fever")
     (folder / "letor.txt").write_text("1 qid:1 1:0.5\n0 qid:1 1:0.1\n")
+    (folder / "frob.toml").write_text("frob = 1\n")
     (folder / "plain.txt").write_text("nothing of use\n")
     (folder / "junk.bin").write_bytes(bytes(range(256)) * 8 + b"\x1b[31m\xff\xfe")
+    beir = Path(places["beir"])
+    (beir / "qrels").mkdir(parents=True)
+    (beir / "corpus.jsonl").write_text('{"_id": "d", "title": "", "text": "cough"}\n')
+    (beir / "queries.jsonl").write_text('{"_id": "q", "text": "cough"}\n')
+    (beir / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\td\t1\n")
+    write_private_file(Path(places["credentials"]), CREDENTIALS.encode())
     key, authority = places["key"], places["authority"]
     for arguments in (
         ("pods", "add", str(pod), "--owner", "bob"),
@@ -200,11 +215,26 @@ def made_scene(folder: Path) -> Path:
         ("sketch", "build", WORLD, "--key", key, "--out", places["sketch"]),
         ("ledger", "limit", "clinic", "--epsilon", "3", "--new"),
         ("certs", "init", "--authority", authority, "--federation", "clinics"),
+        ("certs", "issue", "node/b", "--authority", authority, "--out", places["authority"]),
+        ("backup", places["ledger"], "--out", places["backup"]),
         ("token", "key", places["token"]),
     ):
         if (given := answer(arguments)).code:
             raise RuntimeError(f"{' '.join(arguments)}: {given.err}")
+    _damage(places)
     return folder
+
+
+def _damage(places: dict[str, str]) -> None:
+    """Copy what was made, with a file of it overwritten."""
+    for kept, copied, file in (
+        ("home", "damaged_home", "servers/home/CURRENT"),
+        ("authority", "damaged_authority", "authority.pem"),
+        ("federation", "damaged_federation", "clinic-a/service.toml"),
+    ):
+        shutil.copytree(places[kept], places[copied])
+        Path(places[copied], file).write_bytes(bytes(range(256)))
+    Path(places["damaged_federation"], "operator", "operator-operator.pem").unlink()
 
 
 def _places(scene: Path) -> dict[str, str]:
@@ -217,10 +247,16 @@ def _places(scene: Path) -> dict[str, str]:
         "sketch": "sketch.bin",
         "ledger": "ledger.db",
         "token": "token.key",
+        "credentials": "credentials.json",
+        "frob": "frob.toml",
+        "backup": "backup.tar",
+        "damaged_home": "damaged-home",
+        "damaged_federation": "damaged-federation",
+        "damaged_authority": "damaged-authority",
         "missing": "no/such/place",
         "new": "new.out",
     }
-    folders = {name: name for name in ("home", "pod", "empty", "federation", "authority")}
+    folders = {name: name for name in ("home", "pod", "empty", "federation", "authority", "beir")}
     found = {name: str(scene / path) for name, path in (files | folders).items()}
     return found | {
         "roster": f"{found['federation']}/roster.json",
@@ -300,6 +336,7 @@ _WORKING: Final = {
 def _generated(places: dict[str, str]) -> Iterator[WrongInput]:
     yield WrongInput("no such command", ("frobnicate",), 2)
     yield WrongInput("no such option", ("--frobnicate",), 2)
+    yield WrongInput("an empty word", ("search", "", "--as", "bob"), 2)
     for path, command in _leaves():
         working = [part.format(**places) for part in _WORKING.get(" ".join(path), "").split()]
         yield WrongInput("no such option", (*path, *working, "--frobnicate"), 2)
@@ -446,6 +483,7 @@ _TYPED: Final = (
     ("silos {letor}", 2),
     ("silos {world} --parties 9", 2),
     ("silos {world} --delta 0.1", 2),
+    ("silos {beir}", 2),
     # simulations
     ("simulate --data {junk}", 1),
     ("simulate --data {missing}", 2),
@@ -457,11 +495,19 @@ _TYPED: Final = (
     ("simulate --data {features} --click-model nobody", 2),
     ("simulate --data {features} --epsilon -1", 2),
     ("simulate --data {features} --epsilon 1 --delta 2", 2),
+    ("simulate --data {features} --clients 2 --rounds 1 --epsilon 1e-9", 2),
+    ("simulate --data {features} --clients 2 --rounds 1 --epsilon 1 --clip-norm 1e300", 2),
+    ("simulate --data {features} --clients 2 --rounds 1 --method es --sigma 1e300", 2),
+    ("simulate --data {features} --clients 2 --rounds 1 --paper-epsilon 1e-300", 2),
     ("simulate --data {features} --seeds one,two", 2),
+    (f"simulate --data {{features}} --seeds {10**14}", 2),
+    (f"simulate --data {{features}} --seeds {HUGE}", 2),
+    (f"simulate --data {{features}} --seeds 1,{HUGE}", 2),
     ("simulate --data {features} --vary clients", 2),
     ("simulate --data {features} --vary frobs=1,2", 2),
     ("simulate --data {features} --config {junk}", 2),
     ("simulate --data {features} --config {plain}", 2),
+    ("simulate --data {features} --config {frob}", 2),
     ("simulate --data {letor} --fold 3", 2),
     ("simulate --data {features} --target-feature 99 --attack promote-feature --attackers 1", 2),
     ("forget client-1 --federation {pod}", 2),
@@ -474,12 +520,20 @@ _TYPED: Final = (
     ("pods add {empty}", 2),
     ("pods add {empty} --owner {escapes}", 2),
     ("pods add {empty} --owner bob --pod {escapes}", 2),
+    ("pods add {empty} --owner bob --pod ..", 2),
     ("pods add {empty} --owner bob --server ../../etc", 2),
     ("pods add {pod} --owner bob", 2),
     ("pods add {pod} --owner ann", 2),
     ("pods add {empty} --owner bob --credentials {plain}", 2),
     ("pods add https://pod.example --owner bob", 2),
     ("pods add https://pod.example/ --credentials {junk}", 1),
+    ("pods add https://[::1/x/ --credentials {credentials}", 2),
+    ("pods add https://pod.example:port/x/ --credentials {credentials}", 2),
+    ("pods add https://user:secret@pod.example/x/ --credentials {credentials}", 2),
+    ("pods add http://pod.example/x/ --credentials {credentials}", 2),
+    ("pods remove pod --home {damaged_home}", 1),
+    ("pods add {empty} --owner bob --home {damaged_home}", 1),
+    ("pods sync --home {damaged_home}", 1),
     ("pods add {home} --owner bob", 2),
     ("pods sync nowhere", 2),
     ("pods sync {escapes}", 2),
@@ -492,6 +546,7 @@ _TYPED: Final = (
     ("search cough --as bob --home {empty}", 2),
     ("search cough --as bob --home {missing}", 2),
     ("search cough --as {escapes}", 2),
+    ("search " + "x" * 100_000 + " --as bob", 2),
     ("search cough --as bob --vectors {missing}", 2),
     ("search cough --as bob --model w2v-cosine --vectors {junk}", 1),
     ("search cough --as bob --model w2v-cosine --statistics global", 2),
@@ -503,6 +558,9 @@ _TYPED: Final = (
     ("grant {escapes} --to ann", 2),
     ("revoke pod/a.txt", 2),
     ("revoke nothing --from ann", 2),
+    ("vectors base --min-count 1 --out {ledger}", 2),
+    ("vectors base --min-count 1 --out {key} --force", 2),
+    ("vectors train --as bob --min-count 1 --out {letor} --force", 2),
     ("vectors train --as nobody --out {new}", 1),
     ("vectors train --as bob --base {junk} --out {new}", 1),
     ("vectors train --as bob --base {junk} --public --out {new}", 2),
@@ -510,12 +568,20 @@ _TYPED: Final = (
     ("ledger show --ledger {missing}", 2),
     ("ledger show --ledger {junk}", 1),
     ("ledger show --ledger {empty}", 2),
+    ("ledger show --ledger {pod}", 2),
     ("ledger show --ledger nosql://somewhere", 2),
+    ("ledger show --ledger sqlite://host/ledger.db", 2),
+    ("ledger show --ledger :memory:", 2),
+    ("ledger show --ledger postgresql://user@[::1/ledger", 2),
+    ("ledger show --ledger postgresql://user@db.example/ledger?sslmode=require", 2),
     ("ledger show --party nosuch", 2),
     ("ledger check --ledger {missing}", 2),
     ("ledger check --head zzz", 2),
     ("ledger export {new} --ledger {missing}", 2),
     ("ledger export {below}", 2),
+    ("ledger export {ledger}", 2),
+    ("ledger export {ledger} --force", 2),
+    ("ledger export {key} --force", 2),
     ("ledger limit clinic --epsilon lots", 2),
     ("ledger limit clinic --epsilon nan", 2),
     ("ledger limit clinic --epsilon 3 --delta 1", 2),
@@ -536,12 +602,15 @@ _TYPED: Final = (
     ("sketch add {sketch} {junk} --key {key}", 1),
     ("sketch release {world} --key {key} --out {new} --epsilon 4", 2),
     ("sketch release {world} --key {key} --out {new} --epsilon 0 --unrecorded", 2),
+    ("sketch release {world} --key {key} --out {new} --epsilon 4 --memory-mb 1e-5 --unrecorded", 2),
     # federations
     ("federation init {pod} --consent-unprotected board", 2),
     ("federation init {new} --nodes a,a --consent-unprotected board", 2),
     ("federation init {new} --nodes a --consent-unprotected board", 2),
     ("federation init {new} --nodes broker,a,b --consent-unprotected board", 2),
     ("federation init {new} --nodes {escapes} --consent-unprotected board", 2),
+    ("federation init {new} --world --settle 1e308 --consent-unprotected board", 2),
+    ("federation init {new} --round-every 1e308 --consent-unprotected board", 2),
     ("federation init {new} --min-nodes 9 --consent-unprotected board", 2),
     ("federation init {new} --name ../up --consent-unprotected board", 2),
     ("federation init {new} --epsilon 1 --rounds 10 --users 0", 2),
@@ -549,6 +618,9 @@ _TYPED: Final = (
     ("federation status {empty}", 2),
     ("federation status {plain}", 2),
     ("federation up {missing}", 2),
+    ("federation up {damaged_federation}", 2),
+    ("federation status {damaged_federation}", 2),
+    ("federation round {damaged_federation}", 2),
     ("federation down {empty}", 2),
     ("federation round {federation}", 1),
     ("federation pause {federation}", 1),
@@ -574,21 +646,28 @@ _TYPED: Final = (
     ("certs init --authority {authority} --federation clinics", 2),
     ("certs init --authority {new} --federation {escapes}", 2),
     ("certs issue nobody --authority {authority} --out {new}", 2),
+    ("certs issue node/b --authority {authority} --out {authority}", 2),
     ("certs issue king/x --authority {authority} --out {new}", 2),
     ("certs issue node/{escapes} --authority {authority} --out {new}", 2),
     ("certs issue node/a --authority {empty} --out {new}", 2),
+    ("certs issue node/a --authority {authority} --out {new} --host 999.1.1.1", 2),
     ("certs issue node/a --authority {authority} --out {new} --passphrase-file {missing}", 2),
     ("certs sign {junk} node/a --authority {authority} --out {new}", 1),
     ("certs revoke nobody --authority {authority}", 2),
     ("certs renew node/never --authority {authority} --out {new}", 2),
     ("certs list --authority {pod}", 2),
+    ("certs issue node/a --authority {damaged_authority} --out {new}", 1),
+    ("certs crl --authority {damaged_authority}", 1),
+    ("certs revoke node/a --authority {damaged_authority}", 1),
     ("token key {token}", 2),
     ("token issue clinic-a:bob --federation clinics --node clinic-a --key {junk}", 1),
     ("token issue clinic-b:bob --federation clinics --node clinic-a --key {token}", 2),
+    ("token issue clinic-a:bob --federation {escapes} --node clinic-a --key {token}", 2),
     ("token show {junk}", 1),
     ("token show {missing}", 2),
     # engines
     ("nvflare provision {new} --roster {junk}", 1),
+    ("nvflare provision {new} --roster {letor}", 1),
     ("nvflare start {empty}", 2),
     ("flower provision {new}", 2),
     ("flower start {empty}", 2),
@@ -601,6 +680,11 @@ _TYPED: Final = (
     ("backup --check {plain}", 1),
     ("backup {ledger} --out {below}", 2),
     ("backup {ledger} --check {plain}", 2),
+    ("backup {federation} --out {new}", 2),
+    ("backup postgresql://user@[::1/x --out {new}", 2),
+    ("restore {backup} --state {pod}", 2),
+    ("restore {backup} --state {ledger}", 2),
+    ("restore {backup} --state :memory:", 2),
     ("restore {plain} --state {new}", 1),
     ("restore {missing} --state {new}", 2),
     ("restore {plain} --state {ledger} --lost-epsilon 3 --nothing-released-since", 2),

@@ -13,7 +13,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
-__all__ = ["time_left", "within"]
+__all__ = ["LONGEST_S", "time_left", "within"]
+
+LONGEST_S: Final = 10 * 366 * 86400.0  # ten years: nobody means to wait for longer
 
 _ends: Final[ContextVar[float]] = ContextVar("ends", default=math.inf)
 

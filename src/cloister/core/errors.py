@@ -62,15 +62,16 @@ class CloisterError(Exception):
         return (_rebuild, (type(self), self.what, self.where, self.remedy))
 
 
-def kind_in_words(error: BaseException) -> str:
-    """Return what kind of error it is, as people would say it.
+def kind_in_words(error: BaseException | str) -> str:
+    """Return what kind of error it is, or what its class's name says, as people would say it.
 
     Examples
     --------
-    >>> kind_in_words(ConnectionResetError())
-    'connection reset error'
+    >>> kind_in_words(ConnectionResetError()), kind_in_words("StoreError")
+    ('connection reset error', 'store error')
     """
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
+    name = error if isinstance(error, str) else type(error).__name__
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
 
 
 def _rebuild(kind: type[CloisterError], what: str, where: str, remedy: str) -> CloisterError:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import errno
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from cloister.core.errors import DataError, NotFound, StoreError
+from cloister.core.errors import CloisterError, DataError, NotFound, SettingsError, StoreError
 
-__all__ = ["explained", "refused_remedy", "wrong_place", "writing"]
+__all__ = ["explained", "refuse_existing", "refused_remedy", "wrong_place", "writing"]
 
 _WRONG_PLACES: Final = {
     errno.ENOENT: ("no such file or folder", "check the name"),
@@ -23,7 +23,7 @@ _WRONG_PLACES: Final = {
     errno.ELOOP: ("this path is a circle of links", "check the path"),
     errno.EINVAL: ("no file can have this name", "check the path"),
 }
-_RIGHTS: Final = "use a path that you may read, or change its rights with chmod or chown"
+_RIGHTS: Final = "use another path, or change the rights there with chmod or chown"
 
 
 def wrong_place(error: OSError, path: str | Path) -> NotFound | None:
@@ -104,3 +104,44 @@ def writing(path: Path) -> Iterator[None]:
             where=str(path),
             remedy=refused_remedy(error),
         ) from error
+
+
+def refuse_existing(path: Path, *, force: bool, ours: Callable[[Path], object]) -> None:
+    """Refuse to write over anything but a file of the same kind that may be replaced.
+
+    Parameters
+    ----------
+    force
+        Whether a file of the same kind may be replaced.
+    ours
+        Opens such a file, or raises an error of Cloister's.
+
+    Examples
+    --------
+    >>> refuse_existing(Path("."), force=True, ours=Path.read_bytes)
+    Traceback (most recent call last):
+    ...
+    cloister.core.errors.SettingsError: .: a folder has this name; choose another name
+    """
+    if not path.absolute().parent.is_dir():
+        raise NotFound(
+            "no such folder", where=str(path.absolute().parent), remedy="make the folder first"
+        )
+    if path.is_dir():
+        raise SettingsError("a folder has this name", where=str(path), remedy="choose another name")
+    if not path.exists():
+        return
+    if not force:
+        raise SettingsError(
+            "the file is there already",
+            where=str(path),
+            remedy="choose another name, or add --force",
+        )
+    try:
+        ours(path)
+    except CloisterError:  # a key, a ledger or a part of an index, say
+        raise SettingsError(
+            "the file that is there is something else, or damaged, and is not replaced",
+            where=str(path),
+            remedy="choose another name, or remove the file",
+        ) from None

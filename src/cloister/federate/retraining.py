@@ -118,7 +118,7 @@ class Retraining(RobustFPDGD):
     def expect_bearable(self) -> int:
         """Let the rule expect no more attackers than it has an outcome for; return how many fewer.
 
-        Else a rule could keep clients from being forgotten: the fewer stay, the fewer it bears.
+        Else a rule could keep clients from being forgotten: the fewer stay, the fewer it tolerates.
         """
         rule, n = self.rule, self.fewest_participants
         before, most = rule.n_attackers, max(0, rule.most_attackers(n))

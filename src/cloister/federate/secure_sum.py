@@ -53,7 +53,7 @@ def secure_sum(
         Of each client's share of the noise.
     min_survivors
         A sum of fewer is not formed: at least what the protection asks for, which is used unless
-        more is given. The closer to the number of clients, the more colluders the protocol bears.
+        more is given. The closer to the number of clients, the more colluders it tolerates.
     record
         Told of each client and of what it is about to release to the server, which knows who
         takes part, before the client joins. A client for which it raises `BudgetExceeded` stays

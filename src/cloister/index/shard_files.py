@@ -21,7 +21,6 @@ while it is open is not noticed.
 
 from __future__ import annotations
 
-import fcntl
 import mmap
 import os
 import secrets
@@ -33,6 +32,7 @@ from typing import IO, Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cloister.core.contention import WAIT_S, lock_patiently
 from cloister.core.errors import Damaged, DataError, NotFound
 from cloister.core.file_errors import explained, writing
 from cloister.core.ids import ServerId
@@ -43,7 +43,6 @@ from cloister.index.rights_json import rights_from_json, rights_to_json
 from cloister.index.shard_commit import SegmentState, ShardCommit, StoredSegment
 from cloister.index.string_table import StringTable
 from cloister.store.array_file import StoredArrays, from_bytes, open_arrays, write_arrays
-from cloister.store.contention import WAIT_S, lock_patiently
 from cloister.store.incoming import sync_folder
 
 __all__ = ["FileIdentity", "ShardFiles"]
@@ -53,7 +52,10 @@ LOCK: Final = "LOCK"
 SEGMENT: Final = "segment-"
 SEGMENT_KIND: Final = "shard-segment"
 COMMIT_KIND: Final = "shard-commit"
-_AGAIN: Final = "restore the folder from a backup, or index the documents again"
+_AGAIN: Final = (
+    "restore its folder from a backup, or remove that folder and index the documents again: "
+    "cloister pods sync"
+)
 
 
 class FileIdentity(NamedTuple):
@@ -101,7 +103,7 @@ class ShardFiles:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             sync_folder(self.folder.parent)
         with writing(self.folder / LOCK), (self.folder / LOCK).open("ab") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            lock_patiently(lock, what="this index", where=str(self.folder))
             if not self.exists():
                 self.write_commit(first)
 
@@ -157,7 +159,12 @@ class ShardFiles:
             identity, content = self._open_current()
             try:
                 with _as_damage():
-                    stored = from_bytes(bytes(content), COMMIT_KIND, what="the commit of an index")
+                    stored = from_bytes(
+                        bytes(content),
+                        COMMIT_KIND,
+                        what="the commit of an index",
+                        where=self.folder / CURRENT,
+                    )
                     return identity, self._commit(stored, known)
             except NotFound as error:  # a writer may have removed it, after another commit
                 if identity == self.identity():

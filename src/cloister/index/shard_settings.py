@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from cloister.core.contention import WAIT_S
 from cloister.core.settings import Settings
 from cloister.index.merge_policy import MergePolicy
-from cloister.store.contention import WAIT_S
 
 __all__ = ["ShardSettings"]
 

@@ -17,9 +17,9 @@ from io import FileIO
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from cloister.core.contention import lock_patiently
 from cloister.core.errors import NotFound, SettingsError, StoreError
 from cloister.core.file_errors import refused_remedy
-from cloister.store.contention import lock_patiently
 
 __all__ = ["FoundFile", "PodFiles", "PodFolder", "checked_name"]
 

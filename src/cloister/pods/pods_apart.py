@@ -28,6 +28,12 @@ def require_names(pod: RegisteredPod) -> None:
     """Raise where a pod, its owner or its server has a name that cannot be one."""
     for name in (pod.pod_id, pod.owner):
         checked_id(name)
+    if pod.kind == "folder" and {".", ".."} & set(pod.pod_id.split("/")):
+        raise SettingsError(
+            "a pod's name begins the names of its documents, and has no . or .. between slashes",
+            where=pod.pod_id,
+            remedy="choose another name",
+        )
     if not _SERVER_NAME.fullmatch(pod.server_id):
         raise SettingsError(
             "a server's name has letters, digits, - and _, and names a folder", where=pod.server_id

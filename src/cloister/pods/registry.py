@@ -56,7 +56,6 @@ from cloister.pods.text_store import TEXTS, PodTexts, TextStore
 from cloister.search.node import SearchNode
 from cloister.search.shard_node import ShardNode
 from cloister.search.word_vector_table import WordVectors
-from cloister.store.contention import WAIT_S
 from cloister.store.incoming import incoming_file, lock_held, replace_file, sync_folder
 
 __all__ = ["PodRegistry", "RegisteredPod"]
@@ -195,6 +194,7 @@ class PodRegistry:
         with self._unfinished({"adding": pod.model_dump()}):
             with self._changing():
                 self.require_new(pod)
+                self.shard(ServerId(pod.server_id))  # one that is damaged fails before the change
                 self._write([*self.pods.values()], adding=[*self._read("adding"), pod])
             try:
                 yield
@@ -313,6 +313,7 @@ class PodRegistry:
         pod = self.pod(pod_id)
         with self._unfinished({"adding": pod.model_dump()}):  # what is left is taken away as well
             with self._changing():
+                self.shard(ServerId(pod.server_id))  # one that is damaged fails before the change
                 self._write([one for one in self.pods.values() if one.pod_id != pod_id])
             return self._take_away(pod)
 
@@ -560,7 +561,7 @@ class PodRegistry:
         with writing(self.home):
             self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock.touch(mode=0o600)
-        with lock_held(lock, exclusive=True, timeout_s=WAIT_S):
+        with lock_held(lock, exclusive=True):
             yield
 
 

@@ -10,6 +10,7 @@ that misbehaves.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
@@ -205,11 +206,25 @@ def checked_address(address: str) -> str:
     ...
     cloister.core.errors.SettingsError: http://127.0.0.1:3000/: neither https nor http://localhost...
     """
-    parts = urlsplit(address)
-    local = parts.scheme == "http" and parts.hostname == LOCAL
-    if not (local or (parts.scheme == "https" and parts.hostname)) or parts.username is not None:
+    shown = re.sub(r"//[^/]*@", "//", address)[:80]  # without a password
+    try:
+        parts = urlsplit(address)
+        right = parts.hostname is not None and parts.port != 0
+    except ValueError:  # as urlsplit and port raise
+        right = False
+    if not right:
         raise SettingsError(
-            "neither https nor http://localhost", where=address[:80], remedy="use one of them"
+            "not an address", where=shown, remedy="write it as in https://pods.example/ann/"
+        )
+    if parts.username is not None:
+        raise SettingsError(
+            "an address must not hold a name or a password",
+            where=shown,
+            remedy="leave them out; credentials are in a file",
+        )
+    if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname == LOCAL):
+        raise SettingsError(
+            "neither https nor http://localhost", where=shown, remedy="use one of them"
         )
     return address
 

@@ -21,7 +21,6 @@ from cloister.index.shard import Shard
 from cloister.pods.espresso_pod import EVERYBODY, EspressoPod
 from cloister.search.selector_table_making import make_selector_table
 from cloister.search.table_settings import TableSettings
-from cloister.store.contention import WAIT_S
 from cloister.store.incoming import lock_held, replace_file
 
 __all__ = ["TableCounts", "TableKeeping"]
@@ -90,7 +89,7 @@ class TableKeeping:
         with writing(lock.parent):
             lock.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock.touch(mode=0o600)
-        with lock_held(lock, exclusive=True, timeout_s=WAIT_S):
+        with lock_held(lock, exclusive=True):
             return self._refreshed(agents)
 
     def _refreshed(self, agents: Iterable[AgentId] | None) -> TableCounts:

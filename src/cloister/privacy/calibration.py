@@ -60,7 +60,7 @@ def _check_plan(epsilon: float, delta: float, n_rounds: int, sampling_rate: floa
         raise SettingsError(
             f"epsilon above 0 (at most {MOST_EPSILON:g}) and delta between 0 and 1 are needed "
             f"(given: {epsilon}, {delta})",
-            where="noise_multiplier",
+            where="epsilon",
         )
     if n_rounds < 1 or not 0 < sampling_rate <= 1:
         raise SettingsError(
@@ -97,7 +97,7 @@ def planned_noise(
     if usual.budget <= 0:
         raise SettingsError(
             f"no order gives epsilon {epsilon} at delta {delta}",
-            where="noise_multiplier",
+            where="epsilon",
             remedy="take a larger epsilon or delta",
         )
     # Enough without sampling, hence with it.

@@ -140,6 +140,13 @@ class Processes(Closing):
         """Return what a service has logged, over all its lives."""
         return self.log_path(service).read_text(encoding="utf-8")
 
+    def last_error(self, service: str) -> str:
+        """Return what a service said at its end, where the last line of its log is no event."""
+        with self.log_path(service).open("rb") as log:
+            log.seek(max(0, os.fstat(log.fileno()).st_size - _SHOWN))
+            lines = log.read().decode(errors="replace").splitlines()
+        return lines[-1] if lines and not lines[-1].startswith("{") else ""
+
     def log_path(self, service: str) -> Path:
         """Return where a service's log lies."""
         return self.folder.folder / service / "log.jsonl"

@@ -11,6 +11,7 @@ from typing import Final, Literal, Self
 
 from pydantic import Field, field_validator
 
+from cloister.core.deadline import LONGEST_S
 from cloister.core.errors import SettingsError
 from cloister.core.settings import Settings
 from cloister.federate.engines.roster import FederationRoster
@@ -233,12 +234,12 @@ class ScheduleSettings(Settings):
         How long nodes are waited for that have not sent their votes.
     """
 
-    round_every_s: float | None = Field(default=None, gt=0)
+    round_every_s: float | None = Field(default=None, gt=0, le=LONGEST_S)
     timeout_s: float = Field(default=10.0, gt=0)
     trial_every: int | None = Field(default=None, ge=1)
-    trial_s: float = Field(default=86_400.0, gt=0)
+    trial_s: float = Field(default=86_400.0, gt=0, le=LONGEST_S)
     trial_share: float = Field(default=0.2, gt=0, le=1)
-    votes_s: float = Field(default=600.0, gt=0)
+    votes_s: float = Field(default=600.0, gt=0, le=LONGEST_S)
 
 
 class CoordinatorServiceFile(ServiceFile):

@@ -15,6 +15,7 @@ from cloister.core.file_errors import explained
 from cloister.core.ids import AgentId, GroupId, checked_id
 from cloister.pods.overlay.token_issuer import TokenIssuer
 from cloister.pods.overlay.tokens import unverified_parts
+from cloister.privacy.certificates.certificate_name import checked_part
 
 if TYPE_CHECKING:
     from joserfc.jwk import ECKey, OKPKey
@@ -47,7 +48,7 @@ def issue_user_token(
     from cloister.services.user_tokens import node_issuer_name
 
     _joserfc()
-    name = node_issuer_name(federation, node)
+    name = node_issuer_name(checked_part(federation), checked_part(node))
     issuer = TokenIssuer.load(key_file, name, name)
     agent = AgentId(_of_node(node, user))
     named = [GroupId(_of_node(node, group)) for group in groups]

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from cloister.store.contention import Busy
+    from cloister.core.contention import Busy
     from cloister.store.database import Database
     from cloister.store.files import FileRef, Files, Inspection
     from cloister.store.keyed_state import Entry, KeyedState

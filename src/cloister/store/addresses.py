@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from cloister.core.errors import SettingsError, StoreError
+from cloister.core.errors import SettingsError
 
 __all__ = ["Address", "check_transport", "parse_address"]
 
@@ -69,7 +69,7 @@ def check_transport(address: Address, given: Mapping[str, Any], usual: Mapping[s
 
     Raises
     ------
-    StoreError
+    SettingsError
         The server is elsewhere and ``sslmode`` is not ``verify-full``.
 
     Examples
@@ -81,14 +81,14 @@ def check_transport(address: Address, given: Mapping[str, Any], usual: Mapping[s
     ... )
     Traceback (most recent call last):
     ...
-    cloister.core.errors.StoreError: postgresql://db/c: the server is on another machine, ...
+    cloister.core.errors.SettingsError: postgresql://db/c: the server is on another machine, ...
     """
     of_service = given.get("service") or usual.get("service")  # a file that is not read here
     if not of_service and all(map(_is_local, _reached(dict(usual) | dict(given)))):
         return True
     mode = given.get("sslmode") or (None if of_service else usual.get("sslmode"))
     if mode != "verify-full":
-        raise StoreError(
+        raise SettingsError(
             "the server is on another machine, and the address does not ask for a verified "
             "connection",
             where=address.shown,
@@ -115,7 +115,7 @@ def _is_local(host: str) -> bool:
 
 def _sqlite(path: str) -> Address:
     if not path or path == ":memory:":
-        raise StoreError(
+        raise SettingsError(
             "a database in memory does not outlive its process", where="SQLite", remedy=_FORMS
         )
     absolute = str(Path(path).absolute())
@@ -124,9 +124,9 @@ def _sqlite(path: str) -> Address:
 
 def _sqlite_url(rest: str) -> Address:
     if rest and not rest.startswith("/"):
-        raise StoreError("SQLite has no host", where="sqlite://", remedy="write sqlite:///PATH")
+        raise SettingsError("SQLite has no host", where="sqlite://", remedy="write sqlite:///PATH")
     if "?" in rest:
-        raise StoreError(
+        raise SettingsError(
             "a SQLite address takes no options", where="sqlite://", remedy="write sqlite:///PATH"
         )
     return _sqlite(rest[1:])
@@ -144,8 +144,8 @@ def _postgresql(text: str) -> Address:
     return Address(url, _shown(url), tuple(filter(None, secrets)))
 
 
-def _unreadable() -> StoreError:
-    return StoreError(
+def _unreadable() -> SettingsError:
+    return SettingsError(
         "the address cannot be read",
         where="postgresql://",
         remedy="write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, "

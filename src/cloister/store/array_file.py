@@ -158,11 +158,19 @@ def open_arrays(
 
 
 def from_bytes(
-    content: bytes, kind: str, *, verify: bool = True, what: str = "an array file"
+    content: bytes,
+    kind: str,
+    *,
+    verify: bool = True,
+    what: str = "an array file",
+    where: str | Path = "",
 ) -> StoredArrays:
-    """Read what `to_bytes` made; the arrays are views of ``content``. Raises as `open_arrays`."""
+    """Read what `to_bytes` made; the arrays are views of ``content``. Raises as `open_arrays`.
+
+    ``where`` names the file that the bytes are from.
+    """
     view = memoryview(content).toreadonly()
-    return _parsed(view, kind, where=f"{kind} bytes", what=what, verify=verify)
+    return _parsed(view, kind, where=str(where) or f"{kind} bytes", what=what, verify=verify)
 
 
 def _pieces(

@@ -121,7 +121,7 @@ def _write_all(source: BackupSource, archive: ArchiveWriter, version: str) -> Ba
         names = backed_up_tables(connection)
         made_at = datetime.now(UTC).isoformat(timespec="seconds")
         if not names:
-            raise NotFound("nothing of Cloister's is in this database", where=repr(source.database))
+            raise NotFound("nothing of Cloister's is in this database", where=source.database.shown)
         migrations = _migrations(connection)
         ledger = source.ledger_head(connection)
         tables = tuple(_write_table(connection, name, archive, members) for name in names)

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 from sqlalchemy import Connection, Engine, create_engine, event
 
 from cloister.core.closing import Closing
+from cloister.core.contention import N_ATTEMPTS, patiently
 from cloister.core.errors import MissingDependency, StoreError
+from cloister.core.file_errors import writing
 from cloister.store.addresses import Address, check_transport, parse_address
-from cloister.store.contention import N_ATTEMPTS, patiently
 from cloister.store.driver_errors import translated
 
 if TYPE_CHECKING:
@@ -86,6 +87,11 @@ class Database(Closing):
             database.close()
             raise
         return database
+
+    @property
+    def shown(self) -> str:
+        """Where it is, without secrets."""
+        return self._address.shown
 
     @property
     def kind(self) -> Literal["sqlite", "postgresql"]:
@@ -156,7 +162,7 @@ class Database(Closing):
         self._engines["writing"].dispose()
 
     def __repr__(self) -> str:
-        return f"<Database {self._address.shown}>"
+        return f"<Database {self.shown}>"
 
     @contextmanager
     def _begun(self, mode: _Mode) -> Iterator[Connection]:
@@ -196,14 +202,8 @@ def _sqlite_engine(address: Address, busy_timeout_s: float) -> Engine:
 
 def _make_private_file(path: Path) -> None:
     """Make an empty file that only its owner may read; SQLite gives its log the same rights."""
-    try:
+    with writing(path):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    except OSError as error:
-        raise StoreError(
-            f"the file cannot be opened: {error.strerror}",
-            where=str(path),
-            remedy="check that its folder exists and that this user may write there",
-        ) from None
 
 
 def _set_up_sqlite(connection: sqlite3.Connection, _record: object) -> None:

@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 
 from sqlalchemy import exc
 
+from cloister.core.contention import Busy
 from cloister.core.errors import Damaged, StoreError
 from cloister.store.addresses import Address
-from cloister.store.contention import Busy
 
 __all__ = ["translated"]
 

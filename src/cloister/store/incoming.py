@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from cloister.store.contention import lock_patiently
+from cloister.core.contention import lock_patiently
 
 __all__ = ["Incoming", "incoming_file", "lock_held", "replace_file", "sweep", "sync_folder"]
 
@@ -65,19 +65,11 @@ def sweep(folder: Path) -> int:
 
 
 @contextmanager
-def lock_held(path: Path, *, exclusive: bool, timeout_s: float | None = None) -> Iterator[None]:
-    """Hold a lock on a file; many may share it, or one has it alone.
-
-    Without ``timeout_s`` this waits for as long as it takes; with it, `Busy` is raised at the end.
-    """
+def lock_held(path: Path, *, exclusive: bool) -> Iterator[None]:
+    """Hold a lock on a file; many may share it, or one has it alone. Raises `Busy` in the end."""
     with path.open("rb") as stream:
-        if timeout_s is None:
-            fcntl.flock(stream, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
-        else:
-            what, where = "this folder", str(path.parent)
-            lock_patiently(
-                stream, what=what, where=where, timeout_s=timeout_s, shared=not exclusive
-            )
+        where = str(path.parent)
+        lock_patiently(stream, what="this folder", where=where, shared=not exclusive)
         yield
 
 

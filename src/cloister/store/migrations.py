@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 
+from cloister.core.contention import patiently
 from cloister.core.errors import StoreError
 from cloister.core.ids import checked_id
-from cloister.store.contention import patiently
 
 if TYPE_CHECKING:
     from alembic.operations import Operations

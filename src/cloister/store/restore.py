@@ -19,7 +19,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 import sqlalchemy as sa
 
-from cloister.core.errors import SettingsError, StoreError
+from cloister.core.errors import SettingsError
 from cloister.core.file_errors import explained, writing
 from cloister.store.backup_archive import ArchiveReader, ByteSource, Member, MemberStream, damaged
 from cloister.store.backup_manifest import BackupManifest, TreeEntry
@@ -260,7 +260,7 @@ def _require_free(folder: Path, entries: Sequence[TreeEntry], manifest: BackupMa
     sums = {name: sha256 for name, _, sha256 in manifest.members}
     wanted = {one.path: sums[one.member] for one in entries}
     if not folder.is_dir() or _sums_below(folder) != wanted:
-        raise StoreError(
+        raise SettingsError(
             "the folder is not empty", where=str(folder), remedy="name a new one, or move it away"
         )
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from cloister.core.errors import StoreError
+from cloister.core.errors import SettingsError, StoreError
 from cloister.store.backup import MAX_ROW_BYTES, backed_up_tables
 from cloister.store.backup_archive import MemberStream, damaged
 from cloister.store.backup_manifest import BackupManifest, BackupTable
@@ -42,15 +42,15 @@ def restructured(
 ) -> Iterator[tuple[sa.Connection, RowWriter]]:
     """Give a transaction in which an empty database has the backup's tables, without rows.
 
-    Raises `StoreError` where the database has tables of Cloister's, or the backup comes from
-    migrations that this program does not know.
+    Raises `SettingsError` where the database has tables of Cloister's, and `StoreError` where the
+    backup comes from migrations that this program does not know.
     """
     applied = _applied(manifest, known)
     with sole_migrator(database), database.restructuring() as connection:
         if backed_up_tables(connection):
-            raise StoreError(
+            raise SettingsError(
                 "there is something of Cloister's in this database",
-                where=repr(database),
+                where=database.shown,
                 remedy="restore into an empty one",
             )
         METADATA.create_all(connection)

@@ -144,8 +144,12 @@ def test_a_promoted_target_is_measured_with_and_without(browser: Browser, scene:
         ({"rounds": 5000}, 422, ("rounds",)),
         ({"seed": -1}, 422, ("seed",)),
         ({"click_model": "poison"}, 400, ("click model",)),
-        ({"rule": "bulyan", "share": 40}, 400, ("bulyan bears 1 attackers among 10",)),
-        ({"rule": "krum", "expected": 9}, 400, ("krum bears 3 attackers among 10", "9 are to be")),
+        ({"rule": "bulyan", "share": 40}, 400, ("bulyan tolerates 1 attackers among 10",)),
+        (
+            {"rule": "krum", "expected": 9},
+            400,
+            ("krum tolerates 3 attackers among 10", "9 are to be"),
+        ),
         ({"expected": 21}, 422, ("expected", "20")),
     ],
 )
@@ -159,7 +163,7 @@ def test_wrong_choices_are_refused_with_a_remedy(
 def test_choices_beyond_a_rules_bound_are_marked(browser: Browser, scene: Scene) -> None:
     job = ended(browser, scene, "/attack-lab", **(QUICK | {"rule": "norm-bounding"}))
     page = seen(browser.get(f"/attack-lab?job={job.job_id}").text)
-    assert "Beyond its bound: norm-bounding bears no attackers among 10 clients, and 3" in page
+    assert "Beyond its bound: norm-bounding tolerates no attackers among 10 clients, and 3" in page
     assert "too many attack" in page
 
 

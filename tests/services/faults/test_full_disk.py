@@ -90,7 +90,7 @@ def test_a_coordinator_whose_disk_is_full_waits_and_goes_on(
     found, _, disk = training
     found.wait_all_nodes()
     fill(disk)
-    wait_until(lambda: found.status()["last_error"] == "StoreError")
+    wait_until(lambda: found.status()["last_error"] == "store error")
     before = found.n_rounds()
     n_failed = found.status()["n_failed"]
     wait_until(lambda: found.status()["n_failed"] > n_failed)

@@ -56,16 +56,16 @@ RULES: Final[dict[RuleName, str]] = {
     "is found is suspended, and what it gave lately is taken out of the model again.",
 }
 BOUNDS: Final[dict[RuleName, str]] = {
-    "fedavg": "bears no attacker",
-    "krum": "bears m attackers among n clients where n is at least 2m + 3; the proof is for "
+    "fedavg": "tolerates no attacker",
+    "krum": "tolerates m attackers among n clients where n is at least 2m + 3; the proof is for "
     "squared distances, here distances are summed as in the thesis",
     "multi-krum": "as Krum, taken over without a proof",
-    "trimmed-mean": "bears fewer than half: each parameter then lies between honest values",
-    "median": "bears fewer than half: each parameter then lies between honest values",
-    "bulyan": "bears m attackers among n clients where n is at least 4m + 3, and has no outcome "
-    "where n is not above 4m",
-    "norm-bounding": "bears none in the sense of the others",
-    "fldetector": "bears none by proof, and judges nobody in the first rounds",
+    "trimmed-mean": "tolerates fewer than half: each parameter then lies between honest values",
+    "median": "tolerates fewer than half: each parameter then lies between honest values",
+    "bulyan": "tolerates m attackers among n clients where n is at least 4m + 3, and has no "
+    "outcome where n is not above 4m",
+    "norm-bounding": "tolerates none in the sense of the others",
+    "fldetector": "tolerates none by proof, and judges nobody in the first rounds",
     "adaptive": "fewer than half, if they push elsewhere steadily: measured, not proven",
 }
 # Defences whose outcome depends on how many attackers they are told to expect.
@@ -139,12 +139,12 @@ class LabChoice(Settings):
 
     @property
     def most_attackers(self) -> int:
-        """How many attackers the rule bears."""
+        """How many attackers the rule tolerates."""
         return make_rule(self.rule).most_attackers(self.clients)
 
     @property
     def within_bound(self) -> bool:
-        """Whether the rule bears so many."""
+        """Whether the rule tolerates so many."""
         return self.n_attackers <= self.most_attackers
 
     def check(self) -> None:

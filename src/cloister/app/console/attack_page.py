@@ -154,7 +154,7 @@ def _forms(chosen: Job | None) -> dict[str, Any]:
         "rules": RULES,
         "bounds": BOUNDS,
         "guessing": GUESSING,
-        "bears": {name: make_rule(name).most_attackers(lab.clients) for name in RULES},
+        "tolerates": {name: make_rule(name).most_attackers(lab.clients) for name in RULES},
         "click_models": CLICK_MODELS,
         "lab": lab,
         "reading_form": ReadingChoice(**asked) if form == _READING else ReadingChoice(),

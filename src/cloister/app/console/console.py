@@ -25,7 +25,7 @@ from cloister.app.console.page import NAVIGATION, render
 from cloister.app.console.scene import Scene
 from cloister.app.console.search_page import search_router
 from cloister.app.console.start_page import start_router
-from cloister.core.errors import AccessDenied, CloisterError, Conflict, NotFound
+from cloister.core.errors import AccessDenied, CloisterError, Conflict, NotFound, kind_in_words
 from cloister.web.metrics import ServiceMetrics
 from cloister.web.refusals import PeerUnreachable
 from cloister.web.serving import serve
@@ -147,4 +147,4 @@ def _add_refusals(console: FastAPI) -> None:
     @console.exception_handler(Exception)
     def of_defects(request: Request, error: Exception) -> Response:
         _log.error("a page failed", exc_info=error)
-        return refused(request, 500, type(error).__name__, "this is a defect in Cloister")
+        return refused(request, 500, kind_in_words(error), "this is a defect in Cloister")

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final, Literal
 
 from cloister.core.closing import Closing
-from cloister.core.errors import CloisterError, Conflict, NotFound
+from cloister.core.errors import CloisterError, Conflict, NotFound, kind_in_words
 
 __all__ = ["Job", "JobStopped", "Jobs"]
 
@@ -117,7 +117,7 @@ class Job:
             self.error, self.remedy, state = error.message, error.remedy, "failed"
         except Exception as error:  # a defect of ours: told, and in the log
             _log.exception("a job failed")
-            self.error, self.remedy, state = type(error).__name__, "see the log", "failed"
+            self.error, self.remedy, state = kind_in_words(error), "see the log", "failed"
         self._ended = time.time()
         self.state = state
 

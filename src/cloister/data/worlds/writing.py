@@ -7,7 +7,6 @@ goes on where the first one was stopped or killed; a lock keeps two writers apar
 
 from __future__ import annotations
 
-import fcntl
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 import cloister
+from cloister.core.contention import WAIT_S, lock_patiently
 from cloister.core.errors import SettingsError, StoreError
 from cloister.core.file_errors import refused_remedy, wrong_place
 from cloister.core.settings import Settings
@@ -71,13 +71,7 @@ def _require_free(folder: Path) -> None:
 def _only_writer(lock: Path, folder: Path) -> Iterator[None]:
     """Hold a lock that the system lets go when this process ends, however it ends."""
     with lock.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise SettingsError(
-                "another process is writing this folder", where=str(folder),
-                remedy="wait for it, or name another folder",
-            ) from None  # fmt: skip
+        lock_patiently(file, what="this folder", where=str(folder), timeout_s=WAIT_S)
         yield
         lock.unlink(missing_ok=True)
 

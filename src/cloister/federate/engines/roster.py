@@ -136,5 +136,5 @@ class FederationRoster(Settings):
 def _first_line(error: Exception) -> str:
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False)[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    return str(error)
+        return ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
+    return error.message if isinstance(error, SettingsError) else str(error)

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 import sqlalchemy as sa
 from pydantic import Field
 
+from cloister.core.deadline import LONGEST_S
 from cloister.core.errors import NotFound, SettingsError
 from cloister.core.ids import AgentId
 from cloister.core.settings import Settings
@@ -57,8 +58,8 @@ class ClickLogSettings(Settings):
         exceed the number by one at most, and the bytes by two pages.
     """
 
-    settle_s: float = Field(default=1800.0, ge=0)
-    keep_s: float = Field(default=30 * 86400.0, gt=0)
+    settle_s: float = Field(default=1800.0, ge=0, le=LONGEST_S)
+    keep_s: float = Field(default=30 * 86400.0, gt=0, le=LONGEST_S)
     max_pages_of_user: int = Field(default=1_000, ge=1)
     max_bytes_of_user: int = Field(default=8 << 20, ge=1)
 

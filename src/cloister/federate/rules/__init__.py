@@ -51,7 +51,7 @@ def make_rule(name: str, *, n_attackers: int = 0, beyond: Beyond = "refuse") -> 
     n_attackers
         How many attackers to expect in a round.
     beyond
-        What to do where that is more than the rule bears.
+        What to do where that is more than the rule tolerates.
     """
     if name not in RULES:
         raise SettingsError(f"no rule {name!r}", where="rule", remedy=f"known: {', '.join(RULES)}")

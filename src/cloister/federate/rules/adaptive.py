@@ -19,7 +19,7 @@ clients, formed by secure aggregation, and groups are drawn anew in each round
 (:mod:`cloister.federate.rules.groups`). A client's own mark on its group's mean is smaller, so that
 it takes more rounds to be found, and what it gave cannot be taken out.
 
-What it bears: fewer than half of the clients, if they push elsewhere steadily enough. This is
+What it tolerates: fewer than half of the clients, if they push elsewhere steadily enough. This is
 measured, not proven. An attacker that stays within what chance explains is not found. Clients who
 want something else than the majority, or who search for few and unusual things, look like
 attackers; where that is to be expected, clients should be divided into groups instead

@@ -39,7 +39,7 @@ _LEAST_COSINE: Final = 1e-8  # a step and a change nearer to a right angle tell 
 class FLDetector(Rule):
     """The mean of the updates of clients that are not suspicious.
 
-    It bears no attacker by proof. Nobody is judged before a window of own turns has passed; an
+    It tolerates no attacker by proof. Nobody is judged before a window of own turns has passed; an
     attacker whose updates are as steady as honest ones is not seen; where honest updates vary much
     from round to round, as they do after a few clicks, only gross attacks stand out.
 

@@ -27,7 +27,7 @@ class NormBounding(Rule):
     Parameters
     ----------
     n_attackers, beyond
-        As for every rule. Since the rule bears none in the sense of the others, it works with
+        As for every rule. Since the rule tolerates none in the sense of the others, it works with
         attackers expected only where beyond is ``mark``.
     bound
         The most that an update's Euclidean length may be; from the round's lengths unless given.

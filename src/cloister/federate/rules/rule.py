@@ -1,6 +1,6 @@
 """What every aggregation rule is: from the updates of a round to the one that the model moves by.
 
-A rule gets what arrived, a row a client, and answers with one update. Robust rules bear some
+A rule gets what arrived, a row a client, and answers with one update. Robust rules tolerate some
 attackers among the clients; each declares how many (`Rule.most_attackers`), and either refuses a
 round in which there may be more, or works on as well as it can and marks the outcome.
 
@@ -77,7 +77,7 @@ class Aggregated(NamedTuple):
     refused
         Numbers of the clients whose updates were not usable.
     within_bound
-        Whether the rule bears as many attackers as it was told to expect among so many clients.
+        Whether the rule tolerates as many attackers as it was told to expect among so many clients.
     """
 
     update: Floats
@@ -94,7 +94,7 @@ class Rule(ABC):
     n_attackers
         How many attackers to expect in a round.
     beyond
-        What to do with a round that may hold more than the rule bears: ``refuse`` it with an
+        What to do with a round that may hold more than the rule tolerates: ``refuse`` it with an
         error, or do what can be done and ``mark`` the outcome.
     """
 
@@ -109,7 +109,7 @@ class Rule(ABC):
 
     @abstractmethod
     def most_attackers(self, n: int) -> int:
-        """Return how many attackers among n clients the rule bears: by its proof, if it has one."""
+        """Return how many of n clients may be attackers: by the rule's proof, if it has one."""
 
     def computable(self, n: int, n_attackers: int) -> bool:
         """Say whether the rule has an outcome at all for so many; all of its bound unless told."""
@@ -165,8 +165,8 @@ class Rule(ABC):
         within = n_attackers <= self.most_attackers(n)
         if not within and (self.beyond == "refuse" or not self.computable(n, n_attackers)):
             raise SettingsError(
-                f"{self.name} bears {max(0, self.most_attackers(n))} attackers among {n} clients, "
-                f"and {n_attackers} are to be expected",
+                f"{self.name} tolerates {max(0, self.most_attackers(n))} attackers among {n} "
+                f"clients, and {n_attackers} are to be expected",
                 where="rule",
                 remedy="wait for more clients, expect fewer attackers, or choose another rule",
             )

@@ -11,7 +11,7 @@ __all__ = ["WeightedMean"]
 
 
 class WeightedMean(Rule):
-    """The mean of updates, weighted by interactions (thesis eq. 3.16); bears no attacker.
+    """The mean of updates, weighted by interactions (thesis eq. 3.16); tolerates no attacker.
 
     One attacker moves the mean wherever it likes.
 

@@ -50,8 +50,8 @@ def client_name(number: int) -> str:
 class StoredFederation:
     """An open folder of a federation.
 
-    One process at a time trains into it or makes it forget (a lock in the folder); others are
-    refused, and may read.
+    One process at a time trains into it or makes it forget (a lock in the folder); others wait,
+    with a time limit, and may read.
 
     Parameters
     ----------

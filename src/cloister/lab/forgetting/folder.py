@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import sqlite3
 import tempfile
 from contextlib import closing
 from pathlib import Path
 from typing import IO, Final
 
-from cloister.core.errors import Conflict, StoreError
+from cloister.core.contention import WAIT_S, lock_patiently
+from cloister.core.errors import StoreError
 from cloister.core.file_errors import refused_remedy, wrong_place
 
 __all__ = ["DATABASE", "WriterLock", "log_is_worked_in", "make_places"]
@@ -33,19 +33,16 @@ class WriterLock:
         self._file: IO[bytes] | None = None
 
     def take(self) -> bool:
-        """Take the lock, or refuse where somebody else has it; say whether it was not held yet."""
+        """Take the lock, after whoever has it; say whether it was not held yet."""
         if self._file is not None:
             return False
         file = (self._folder / "lock").open("ab")
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            where = str(self._folder)
+            lock_patiently(file, what="this federation", where=where, timeout_s=WAIT_S)
+        except BaseException:
             file.close()
-            raise Conflict(
-                "another process is training this federation, or making it forget",
-                where=str(self._folder),
-                remedy="wait for it, or name another folder",
-            ) from None
+            raise
         self._file = file
         return True
 

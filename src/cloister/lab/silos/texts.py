@@ -167,6 +167,12 @@ def _frequencies(counts: TermCounts) -> NDArray[np.float64]:
 
 
 def _shared_out(counts: TermCounts, settings: CollectionSettings) -> NDArray[np.int64]:
+    if counts.n_documents < settings.n_parties:
+        raise SettingsError(
+            f"the collection has {counts.n_documents} documents for {settings.n_parties} parties",
+            where="n_parties",
+            remedy="lower it, or name a larger collection",
+        )
     rng = stream(0, "silos", "sharing", settings.sharing)
     if settings.sharing == "random":
         return rng.permutation(counts.n_documents) % settings.n_parties

@@ -165,14 +165,12 @@ def read_experiment(path: str | Path) -> Experiment:
     fields = _parsed(path)
     if "settings" in fields and "summary" in fields:  # what was kept of a run
         fields = fields["settings"]
+    is_whole = bool(set(fields) & set(Experiment.model_fields))
     try:
-        if set(fields) & set(Experiment.model_fields):
-            return Experiment(**fields)
-        return Experiment(base=fields)
+        return Experiment(**fields) if is_whole else Experiment(base=fields)
     except SettingsError as error:
-        raise SettingsError(
-            error.what, where=f"{path}: {error.where}", remedy=error.remedy
-        ) from None
+        where = error.where if is_whole else error.where.removeprefix("base.")
+        raise SettingsError(error.what, where=f"{path}: {where}", remedy=error.remedy) from None
 
 
 def _parsed(path: Path) -> dict[str, Any]:

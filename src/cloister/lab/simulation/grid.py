@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from cloister.core.errors import SettingsError
 from cloister.data.clicks import GRADE_COUNTS, click_model
@@ -16,6 +16,8 @@ from cloister.lab.simulation.run_files import write_run
 from cloister.lab.simulation.settings import SimulationSettings
 
 __all__ = ["PlannedRun", "expand", "planned_runs"]
+
+MOST_RUNS: Final = 10_000  # all are planned in memory, and each gets a folder
 
 
 class PlannedRun(NamedTuple):
@@ -56,6 +58,7 @@ def planned_runs(experiment: Experiment) -> list[PlannedRun]:
     for run in _combinations(experiment):
         _require_click_models(run.settings)
         other = found.setdefault(run.settings.digest(), run)
+        _require_few(len(found))
         if other is not run:
             raise SettingsError(
                 "one run is described twice"
@@ -89,8 +92,18 @@ def _folds_and_seeds(experiment: Experiment, fields: dict[str, Any]) -> Iterator
         folds = tuple(range(1, n_folds(base.data) + 1))
     seeds = (base.seed,) if experiment.seeds == () else experiment.seeds
     if isinstance(seeds, int):
+        _require_few(seeds)
         seeds = tuple(range(base.seed, base.seed + seeds))
     yield from product(folds, seeds)
+
+
+def _require_few(n_runs: int) -> None:
+    if n_runs > MOST_RUNS:
+        raise SettingsError(
+            f"a grid has at most {MOST_RUNS:,} runs",
+            where="experiment",
+            remedy="leave out seeds, folds or values",
+        )
 
 
 def _require_click_models(settings: SimulationSettings) -> None:

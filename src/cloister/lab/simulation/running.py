@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from cloister.core.errors import SettingsError, StoreError
+from cloister.core.contention import WAIT_S, lock_patiently
+from cloister.core.errors import SettingsError
 from cloister.lab.simulation.experiment import Experiment
 from cloister.lab.simulation.grid import PlannedRun, planned_runs
 from cloister.lab.simulation.run import Advance
@@ -148,13 +148,6 @@ def _events(
 @contextmanager
 def _only_writer(folder: Path) -> Iterator[None]:
     """Hold a lock that the system lets go when this process ends, however it ends."""
-    with (folder / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise StoreError(
-                "another process is running a grid into this folder",
-                where=str(folder),
-                remedy="wait for it, or name another folder",
-            ) from None
+    with (folder / "lock").open("a") as file:
+        lock_patiently(file, what="this folder", where=str(folder), timeout_s=WAIT_S)
         yield

@@ -55,6 +55,7 @@ AttackName = Literal[
     "promote-slowly",
 ]
 
+LARGEST: Final = 1e9  # of what multiplies parameters, whose squares have single precision
 _DATA_ATTACKS: Final = ("none", "poison-clicks", "promote-clicks")
 _HIDDEN: Final = {"es": 10}  # hidden units where none are given; 64 elsewhere
 _LEARNING_RATE: Final = {"es": 0.001}  # 0.1 elsewhere
@@ -124,8 +125,8 @@ class SimulationSettings(Settings):
         Of private training: the longest update of a client, independent noise a round or DP-FTRL's
         tree, what the mean update is multiplied by, and how many last models are averaged.
     dropouts, colluders, secure_aggregation
-        Of private training: noise in shares that bear so many dropouts and colluders a round, and
-        sums that are truly formed by secure aggregation (slow).
+        Of private training: noise in shares that tolerate so many dropouts and colluders a round,
+        and sums that are truly formed by secure aggregation (slow).
     paper_epsilon, paper_sensitivity, paper_clip
         The thesis's noise, which does not give what it claims; none unless an epsilon is given
         (:class:`cloister.federate.paper_laplace.PaperLaplaceNoise`).
@@ -193,17 +194,17 @@ class SimulationSettings(Settings):
     warm_up_rounds: int = Field(default=0, ge=0)
     epsilon: float | None = Field(default=None, gt=0)
     delta: float = Field(default=1e-6, gt=0, lt=1)
-    clip_norm: float = Field(default=0.3, gt=0)
+    clip_norm: float = Field(default=0.3, gt=0, le=LARGEST)
     mechanism: Literal["gaussian", "tree"] = "gaussian"
-    server_rate: float = Field(default=1.0, gt=0)
+    server_rate: float = Field(default=1.0, gt=0, le=LARGEST)
     average_last: int = Field(default=1, ge=1)
     dropouts: int = Field(default=0, ge=0)
     colluders: int = Field(default=0, ge=0)
     secure_aggregation: bool = False
-    paper_epsilon: float | None = Field(default=None, gt=0)
-    paper_sensitivity: float = Field(default=3.0, gt=0)
+    paper_epsilon: float | None = Field(default=None, ge=1 / LARGEST)
+    paper_sensitivity: float = Field(default=3.0, gt=0, le=LARGEST)
     paper_clip: Literal["half", "whole"] = "half"
-    sigma: float = Field(default=0.01, gt=0)
+    sigma: float = Field(default=0.01, gt=0, le=LARGEST)
     reward: Literal["max_rr", "ndcg"] = "max_rr"
     keep_probability: float = Field(default=1.0, gt=0, le=1)
     antithetic: bool = True

@@ -20,7 +20,6 @@ from cloister.privacy.certificates.key_files import (
     replace_public_file,
     write_key,
 )
-from cloister.store.contention import WAIT_S
 from cloister.store.incoming import lock_held, sync_folder
 
 if TYPE_CHECKING:
@@ -96,7 +95,10 @@ class AuthorityFolder:
 
         with explained(self.certificate):
             content = self.certificate.read_bytes()
-        certificate = x509.load_pem_x509_certificate(content)
+        try:
+            certificate = x509.load_pem_x509_certificate(content)
+        except ValueError:
+            raise Damaged("not a certificate in PEM", where=str(self.certificate)) from None
         key = read_key(self._key, read_passphrase(passphrase_file))
         if key.public_key() != certificate.public_key():
             raise Damaged("the key is not the certificate's", where=str(self.path))
@@ -110,7 +112,7 @@ class AuthorityFolder:
         its number, and the next change brings the CRL up. In the other order the next CRL, made
         from a state that does not know of a revoked certificate, would let it pass again.
         """
-        with lock_held(self.certificate, exclusive=True, timeout_s=WAIT_S):
+        with lock_held(self.certificate, exclusive=True):
             change = Change(self.signer(passphrase_file), self.state(), now)
             yield change
             number = change.state.list_number + 1

@@ -93,7 +93,9 @@ def checked_host(host: str) -> Host:
         return ip_address(host)
     except ValueError:
         name = host.lower()
-    if len(name) > _MAX_HOST or not all(map(_LABEL.fullmatch, name.split("."))):
+    labels = name.split(".")
+    number = labels[-1].isdigit()  # an address that is none, such as 999.1.1.1
+    if len(name) > _MAX_HOST or number or not all(map(_LABEL.fullmatch, labels)):
         raise SettingsError(
             "neither a host name nor an IP address",
             where=repr(host[:80]),

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from cloister.core.errors import DataError, StoreError
+from cloister.core.errors import DataError, SettingsError
 from cloister.privacy.certificates.building import alternative_names, subject
 from cloister.privacy.certificates.certificate_name import CertificateName, checked_host
 from cloister.privacy.certificates.key_files import kept_key, replace_public_file
@@ -74,7 +74,7 @@ def require_no_certificate(folder: Path, name: CertificateName) -> None:
     """Refuse to begin anew where a certificate lies."""
     path = folder / f"{name.file_stem}.pem"
     if path.exists():
-        raise StoreError(
+        raise SettingsError(
             "there is a certificate already",
             where=str(path),
             remedy="renew it, or choose another folder for a new key",

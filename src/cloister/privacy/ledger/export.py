@@ -13,8 +13,8 @@ from typing import Any, BinaryIO, Final, Literal
 
 import sqlalchemy as sa
 
-from cloister.core.errors import StoreError
-from cloister.core.file_errors import refused_remedy, wrong_place
+from cloister.core.errors import DataError, StoreError
+from cloister.core.file_errors import explained, refuse_existing, refused_remedy, wrong_place
 from cloister.privacy.ledger.entry import Entry, Head
 from cloister.privacy.ledger.ledger import Ledger
 from cloister.privacy.ledger.outbox import failures_in
@@ -27,18 +27,23 @@ __all__ = ["ExportFormat", "csv_line", "entry_cells", "entry_columns", "export_l
 ExportFormat = Literal["json", "csv"]
 
 FORMAT: Final = "cloister ledger 1"
+DELIVERED: Final = "delivered_at"
 _FORMULA_BEGINS: Final = ("=", "+", "-", "@", "\t", "\r")
 _STATED: Final = ("mechanism", "level", "neighbours", "simulated", "claimed_epsilon")
 
 
-def export_ledger(ledger: Ledger, path: str | Path, *, file_format: ExportFormat = "json") -> Head:
+def export_ledger(
+    ledger: Ledger, path: str | Path, *, file_format: ExportFormat = "json", replace: bool = False
+) -> Head:
     """Write all entries of one moment to a file; return the head that it ends with.
 
-    A file of that name is replaced, at once and whole; only its owner may read the new one. JSON
-    holds everything that the hashes are made of, so that others can check the chain. In CSV a text
-    that a spreadsheet would take for a formula begins with an apostrophe.
+    The file is written at once and whole, and only its owner may read it. ``replace`` lets it take
+    the place of an earlier export, and of nothing else. JSON holds everything that the hashes are
+    made of, so that others can check the chain. In CSV a text that a spreadsheet would take for a
+    formula begins with an apostrophe.
     """
     path = Path(path)
+    refuse_existing(path, force=replace, ours=_require_export)
     write = _write_json if file_format == "json" else _write_csv
     try:
         with incoming_file(path.parent) as incoming:
@@ -54,6 +59,17 @@ def export_ledger(ledger: Ledger, path: str | Path, *, file_format: ExportFormat
     return head
 
 
+def _require_export(path: Path) -> None:
+    begins = (_opening({})[:-2].encode(), csv_line(entry_columns(DELIVERED)))
+    with explained(path), path.open("rb") as stream:
+        if not stream.read(max(map(len, begins))).startswith(begins):
+            raise DataError("not an export of a ledger", where=str(path))
+
+
+def _opening(more: dict[str, Any]) -> str:
+    return json.dumps({"format": FORMAT} | more)
+
+
 def _rows(connection: sa.Connection) -> Iterator[tuple[Entry, str | None]]:
     """Give each entry with the time of its delivery."""
     query = sa.select(DELIVERIES.c.number, DELIVERIES.c.delivered_at)
@@ -65,14 +81,14 @@ def _rows(connection: sa.Connection) -> Iterator[tuple[Entry, str | None]]:
 def _write_json(stream: BinaryIO, connection: sa.Connection) -> Head:
     head = head_in(connection)
     _restart(stream)
-    opening = json.dumps({"format": FORMAT, "head": head._asdict()})[:-1]
+    opening = _opening({"head": head._asdict()})[:-1]
     stream.write(f'{opening}, "entries": ['.encode())
     separator = "\n"
     failures = {one.number: one for one in failures_in(connection)}
     for entry, delivered_at in _rows(connection):
         fields: dict[str, Any] = entry._asdict()
         fields[entry.kind] = json.loads(fields.pop("body"))
-        fields["delivered_at"] = delivered_at
+        fields[DELIVERED] = delivered_at
         if failed := failures.get(entry.number):
             fields |= {"failed_at": failed.failed_at, "failure": failed.reason}
         stream.write(f"{separator}{json.dumps(fields)}".encode())
@@ -83,7 +99,7 @@ def _write_json(stream: BinaryIO, connection: sa.Connection) -> Head:
 
 def _write_csv(stream: BinaryIO, connection: sa.Connection) -> Head:
     _restart(stream)
-    stream.write(csv_line(entry_columns("delivered_at")))
+    stream.write(csv_line(entry_columns(DELIVERED)))
     for entry, delivered_at in _rows(connection):
         stream.write(csv_line(entry_cells(entry, delivered_at)))
     return head_in(connection)

@@ -16,6 +16,7 @@ from urllib.parse import quote
 import sqlalchemy as sa
 
 from cloister.core.errors import NotFound, StoreError
+from cloister.core.file_errors import explained
 from cloister.privacy.ledger.tables import DELIVERIES, ENTRIES, OUTBOX, SPENDING
 from cloister.store.addresses import Address, parse_address
 from cloister.store.database import Database
@@ -91,8 +92,9 @@ def _unchanging(address: Address) -> Database:
     log's files itself, which may be impossible or be in the owner's way: so it is told that
     nothing changes.
     """
-    if Path(address.shown).is_dir():
-        raise NotFound("this is a folder, not a file", where=address.shown, remedy="name a file")
+    file = Path(address.shown)
+    with explained(file), file.open("rb"):  # SQLite would not say why it cannot
+        pass
     options = "mode=ro" if _has_log(address) else "mode=ro&immutable=1"
     uri = f"file:{quote(address.shown)}?{options}"
     engine = sa.create_engine(

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from cloister.core.errors import BudgetExceeded, CloisterError, Conflict
+from cloister.core.errors import BudgetExceeded, CloisterError, Conflict, kind_in_words
 from cloister.federate.engines.federation import SiteFederation, SiteRound
 from cloister.federate.engines.round_failed import RoundSpoilt, TrainingStopped
 from cloister.federate.engines.site_call import SiteId
@@ -130,8 +130,11 @@ class RoundKeeper:
         self.n_failed += 1
         self._n_in_a_row += 1
         faults: dict[SiteId, str] = getattr(error, "faults", {})
-        told = "; ".join(f"{site}: {fault}" for site, fault in sorted(faults.items()))
-        self.last_error = f"{type(error).__name__} ({told})" if told else type(error).__name__
+        told = "; ".join(
+            f"{site}: {kind_in_words(fault)}" for site, fault in sorted(faults.items())
+        )
+        kind = kind_in_words(error)
+        self.last_error = f"{kind} ({told})" if told else kind
         stopped = isinstance(error, TrainingStopped)
         if isinstance(error, RoundSpoilt):
             suspicion = error.suspicion

@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from cloister.core.errors import SettingsError
 from cloister.web.messages import Message
 
 __all__ = [
@@ -22,9 +23,20 @@ __all__ = [
     "SearchResult",
     "Synced",
     "TermWhy",
+    "require_query",
 ]
 
 LONGEST_QUERY: Final = 1000  # characters
+
+
+def require_query(query: str) -> None:
+    """Raise where a query says nothing, or is too long."""
+    if not query.strip() or len(query) > LONGEST_QUERY:
+        raise SettingsError(
+            f"a query has 1 to {LONGEST_QUERY:,} characters (given: {len(query):,})",
+            where="query",
+            remedy="shorten it" if query.strip() else "say what to search for",
+        )
 
 
 class SearchRequest(Message):

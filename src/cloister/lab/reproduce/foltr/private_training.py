@@ -65,7 +65,7 @@ def private_training(size: Size, data: Collections) -> Figure:
 
 
 def _systems(n_clients: int) -> dict[str, dict[str, Any]]:
-    """Return the systems; shares bear a tenth of dropouts and a twentieth of colluders."""
+    """Return the systems; shares tolerate a tenth of dropouts and a twentieth of colluders."""
     n = min(n_clients, PARTICIPANTS)
     systems: dict[str, dict[str, Any]] = {
         PLAIN: {},

@@ -46,7 +46,7 @@ MATRIX_ATTACKS: Final = (
 RULES: Final[tuple[str, ...]] = get_args(RuleName)
 N_REPEATS: Final = 2
 NOTE: Final = (
-    "hatched: more attackers than the rule bears by its proof; grey: no outcome, or not run"
+    "hatched: more attackers than the rule tolerates by its proof; grey: no outcome, or not run"
 )
 
 
@@ -107,7 +107,7 @@ def _systems() -> Iterator[dict[str, Any]]:
 def is_beyond(rule: str, attackers: int, n_clients: int = N_CLIENTS) -> bool:
     """Say whether a rule that has a bound is beyond it.
 
-    Rules that bear nobody by proof have no bound that could be told from another.
+    Rules that tolerate nobody by proof have no bound that could be told from another.
 
     Examples
     --------
