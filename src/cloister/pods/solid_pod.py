@@ -111,7 +111,7 @@ class SolidPod(RuledPod):
     def resources(self, left_out: list[LeftOut] | None = None) -> Iterator[Resource]:
         """Give all documents that can be indexed, in the order of their addresses."""
         dropped, limits = Dropped(), self._limits
-        moment = self._access.now(limits.turtle_bytes)
+        room = limits.room()
 
         def look(listed: tuple[str, str]) -> Resource | None:
             self._courtesy.begin()
@@ -127,8 +127,9 @@ class SolidPod(RuledPod):
 
         with ThreadPoolExecutor(N_THREADS, thread_name_prefix="pod-listing") as pool:
             listed = listed_addresses(
-                self._client, pool, self._root, limits, dropped, self._courtesy
+                self._client, pool, self._root, limits, room, dropped, self._courtesy
             )
+            moment = self._access.now(room.n_turtle_bytes)
             documents = sorted(one for one in listed.items() if self._holds_document(one[0]))
             for address, _ in documents[limits.n_documents :]:
                 dropped.add(address, f"more than {limits.n_documents} documents")
@@ -233,9 +234,10 @@ class SolidPod(RuledPod):
 
     def data_ids(self) -> Iterator[DocId]:
         """Give the addresses of all data, in order."""
+        limits = self._limits
         with ThreadPoolExecutor(N_THREADS) as pool:
             found = listed_addresses(
-                self._client, pool, self._root, self._limits, Dropped(), self._courtesy
+                self._client, pool, self._root, limits, limits.room(), Dropped(), self._courtesy
             )
         yield from (DocId(address) for address in sorted(found) if self._holds_data(address))
 
