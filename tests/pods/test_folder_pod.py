@@ -12,6 +12,7 @@ from cloister.core.errors import AccessDenied, DataError, NotFound, SettingsErro
 from cloister.core.ids import AgentId, DocId, GroupId, PodId
 from cloister.core.rights import NOBODY, STRANGER, Reader, Rights
 from cloister.pods import folder_pod
+from cloister.pods.datastore import LeftOut
 from cloister.pods.folder_pod import FolderPod
 from cloister.pods.web_access_control import Mode
 
@@ -278,3 +279,22 @@ def test_files_that_did_not_change_are_not_read_again_and_those_that_did_are(
     assert listed() == [b"COUGH", b"fever"]  # once in an hour
     (tmp_path / "pod" / "b.txt").unlink()
     assert [one.doc_id for one in pod.resources()] == ["ann-pod/a.txt"]
+
+
+def test_a_document_with_too_many_readers_is_left_out_and_named(
+    pod: FolderPod, tmp_path: Path
+) -> None:
+    doc_id = pod.write("a.txt", "cough")
+    pod.write("b.txt", "cough")
+    members = ", ".join(f"<x{n}:>" for n in range(1_500))
+    (tmp_path / "pod" / ".groups.ttl").write_text(
+        "@prefix vcard: <http://www.w3.org/2006/vcard/ns#>.\n"
+        + "".join(f"<#{group}> vcard:hasMember {members}.\n" for group in "gh")
+    )
+    pod.grant(doc_id, groups=[GroupId("https://pod.invalid/.groups.ttl#g")])
+    assert len(list(pod.resources())) == 2
+    pod.grant(doc_id, groups=[GroupId("https://pod.invalid/.groups.ttl#h")])
+    left_out: list[LeftOut] = []
+    assert [one.doc_id for one in pod.resources(left_out)] == ["ann-pod/b.txt"]
+    assert left_out == [LeftOut(doc_id, "more than 2,000 readers")]
+    assert pod.resource(doc_id) is None

@@ -37,7 +37,7 @@ from cloister.pods.folder_access import (
 from cloister.pods.folder_names import FolderNames, data_name, document_name
 from cloister.pods.index_resource import terms_id
 from cloister.pods.pod_files import FileState, FoundFile, PodFiles
-from cloister.pods.ruled_pod import RuledPod
+from cloister.pods.ruled_pod import PodReaders, RuledPod
 from cloister.pods.web_access_control import AccessRules, Authorization, Mode
 
 __all__ = ["FolderPod"]
@@ -96,6 +96,7 @@ class FolderPod(RuledPod):
         self.owner = AgentId(checked_id(owner))
         self._names = FolderNames(self._pod_id)
         self._digests: dict[str, _Version] = {}
+        self._readers = PodReaders()
 
     @classmethod
     def create(cls, folder: str | Path, pod_id: PodId, owner: AgentId) -> FolderPod:
@@ -155,16 +156,20 @@ class FolderPod(RuledPod):
                     partial(folder.find, name, max_bytes=MAX_DOCUMENT_BYTES),
                 )
                 own = name + ACL_ENDING in folder.names
-                found = self._resource(
-                    path, there.etag, lists if own else _except(lists, path), groups
-                )
+                reason = LONG_NAME if there.etag else there.why or GONE
+                try:
+                    found = self._resource(
+                        path, there.etag, lists if own else _except(lists, path), groups
+                    )
+                except DataError as error:
+                    found, reason = None, error.what
                 if found is not None:
                     yield found
                 else:
-                    reason = LONG_NAME if there.etag else there.why or GONE
                     left_out.append(LeftOut(self._names.doc_id(path), reason))
         for path in list(self._digests.keys() - listed):
             self._digests.pop(path, None)
+        self._readers.retain({self._names.doc_id(path) for path in listed})
 
     def resource(self, doc_id: DocId) -> Resource | None:
         """Return one document as it is now; None where it is not there or cannot be indexed."""
@@ -172,7 +177,10 @@ class FolderPod(RuledPod):
         if name is None:
             return None
         etag = self._etag(name)
-        return self._resource(name, etag, self._access.own_list, self._access.groups())
+        try:
+            return self._resource(name, etag, self._access.own_list, self._access.groups())
+        except DataError:
+            return None
 
     def content(self, doc_id: DocId) -> RawDocument:
         """Return a document as it lies in the folder, for the index."""
@@ -309,6 +317,7 @@ class FolderPod(RuledPod):
             return None
         rules = self._access.rules(name, list_of)
         rights = rules.rights(owner=self.owner, members=members_of(rules, groups))
+        self._readers.require_room(doc_id, rights)
         return Resource(doc_id, etag, rights_tag(rights), rights)
 
     def _etag(self, name: str) -> str:

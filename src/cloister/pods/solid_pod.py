@@ -30,7 +30,7 @@ from cloister.pods.extraction.pool import RawDocument
 from cloister.pods.index_resource import terms_id
 from cloister.pods.pod_files import checked_name
 from cloister.pods.pod_gate import PodAway
-from cloister.pods.ruled_pod import RuledPod
+from cloister.pods.ruled_pod import PodReaders, RuledPod
 from cloister.pods.solid_access import AccessMoment, SolidAccess
 from cloister.pods.solid_client import SolidClient
 from cloister.pods.solid_http import ABSENT, REFUSED, SolidResponse, checked_address
@@ -102,6 +102,7 @@ class SolidPod(RuledPod):
         self._limits = limits or ListingLimits()
         self._courtesy = courtesy or Courtesy()
         self._known: dict[str, _Known] = {}
+        self._readers = PodReaders()
 
     @property
     def pod_id(self) -> PodId:
@@ -135,6 +136,7 @@ class SolidPod(RuledPod):
                 dropped.add(address, f"more than {limits.n_documents} documents")
             del documents[limits.n_documents :]
             self._known = {one: self._known[one] for one, _ in documents if one in self._known}
+            self._readers.retain({DocId(one) for one, _ in documents})
             for found in in_threads(pool, look, documents):
                 if found is not None:
                     yield found
@@ -145,7 +147,10 @@ class SolidPod(RuledPod):
         """Return one document as it is now; None where it is not there or cannot be indexed."""
         if not self._holds_document(doc_id):
             return None
-        return self._resource(doc_id, "", self._access.now())
+        try:
+            return self._resource(doc_id, "", self._access.now())
+        except DataError:
+            return None
 
     def content(self, doc_id: DocId, *, max_bytes: int = MAX_DOCUMENT_BYTES) -> RawDocument:
         """Return a document as the server gives it, for the index."""
@@ -359,6 +364,7 @@ class SolidPod(RuledPod):
         except AccessDenied:
             return None
         rights = rules.rights(owner=self.owner, members=moment.members(rules))
+        self._readers.require_room(DocId(address), rights)
         return Resource(DocId(address), known.etag, rights_tag(rights), rights)
 
     def _looked_up(self, address: str, said: str) -> _Known:
