@@ -195,7 +195,11 @@ class ManyReaders:
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         url = str(request.url)
-        headers = {"etag": '"1"', "last-modified": "Tue, 15 Nov 1994 12:45:26 GMT"}
+        headers = {
+            "etag": '"1"',
+            "last-modified": "Tue, 15 Nov 1994 12:45:26 GMT",
+            "date": "Tue, 15 Nov 1994 13:45:26 GMT",
+        }
         if url == ROOT:
             lines = [
                 f"<{ROOT}> <http://www.w3.org/ns/ldp#contains> <{ROOT}{n}.txt> ."
