@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloister.core.errors import AccessDenied, DataError, NotFound, SettingsError
+from cloister.core.deadline import within
+from cloister.core.errors import AccessDenied, DataError, NotFound, SettingsError, StoreError
 from cloister.core.ids import AgentId, DocId, GroupId, PodId
 from cloister.core.rights import NOBODY, STRANGER, Reader, Rights
 from cloister.pods import folder_pod
@@ -298,3 +299,71 @@ def test_a_document_with_too_many_readers_is_left_out_and_named(
     assert [one.doc_id for one in pod.resources(left_out)] == ["ann-pod/b.txt"]
     assert left_out == [LeftOut(doc_id, "more than 2,000 readers")]
     assert pod.resource(doc_id) is None
+
+
+def n_open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_folders_in_folders_are_cut_at_a_depth_and_hold_no_files_open(
+    pod: FolderPod, tmp_path: Path
+) -> None:
+    pod.write("a.txt", "cough")
+    folder = os.open(tmp_path / "pod", os.O_RDONLY)
+    n_open = n_open_files()
+    for _ in range(60):
+        os.mkdir("x", dir_fd=folder)
+        inner = os.open("x", os.O_RDONLY, dir_fd=folder)
+        os.close(os.open("b.txt", os.O_CREAT | os.O_WRONLY, dir_fd=folder))
+        os.close(folder)
+        folder = inner
+    os.close(folder)
+    left_out: list[LeftOut] = []
+    found = []
+    for one in pod.resources(left_out):
+        found.append(one.doc_id)
+        assert n_open_files() < n_open + 5
+    assert len(found) == 34
+    assert left_out == [LeftOut("ann-pod/" + "x/" * 33, "more than 32 folders deep")]
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "n_listed", "reason"),
+    [
+        ("pod_files.MAX_FOLDERS", 3, 6, "more than 3 folders"),
+        ("folder_pod.MAX_DOCUMENTS", 7, 7, "more than 7 documents"),
+        ("pod_files.MAX_NAMES", 14, 6, "more than 14 files"),
+    ],
+)
+def test_a_pod_of_too_many_files_is_cut_and_named(
+    pod: FolderPod,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: str,
+    value: int,
+    n_listed: int,
+    reason: str,
+) -> None:
+    for number in range(10):
+        pod.write(f"{number % 5}/{number}.txt", "cough")
+    pod.write("a.txt", "cough")
+    pod.write("b.txt", "cough")
+    assert len(list(pod.resources())) == 12
+    monkeypatch.setattr(f"cloister.pods.{limit}", value, raising=False)
+    left_out: list[LeftOut] = []
+    assert len(list(pod.resources(left_out))) == n_listed
+    assert {one.reason for one in left_out} == {reason}
+
+
+def test_a_folder_whose_name_is_no_text_is_left_out(pod: FolderPod, tmp_path: Path) -> None:
+    folder = os.fsencode(tmp_path / "pod") + b"/\xff"
+    Path(os.fsdecode(folder)).mkdir()
+    Path(os.fsdecode(folder), "a.txt").write_text("cough")
+    pod.write("b.txt", "cough")
+    assert [one.doc_id for one in pod.resources()] == ["ann-pod/b.txt"]
+
+
+def test_a_folder_that_is_not_listed_in_time_is_an_error(pod: FolderPod) -> None:
+    pod.write("a.txt", "cough")
+    with within(0.0), pytest.raises(StoreError, match="not listed in time"):
+        list(pod.resources())

@@ -20,11 +20,12 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cloister.core.errors import DataError, NotFound, SettingsError
+from cloister.core.deadline import time_left
+from cloister.core.errors import DataError, NotFound, SettingsError, StoreError
 from cloister.core.file_errors import writing
 from cloister.core.ids import MAX_ID_LENGTH, AgentId, DocId, GroupId, PodId, checked_id
 from cloister.core.rights import NOBODY, Reader, Rights
-from cloister.pods.datastore import DATA_ENDING, LeftOut, Resource, refused, rights_tag
+from cloister.pods.datastore import DATA_ENDING, Dropped, LeftOut, Resource, refused, rights_tag
 from cloister.pods.document_text import MAX_DOCUMENT_BYTES, media_type_of
 from cloister.pods.extraction.pool import RawDocument
 from cloister.pods.folder_access import (
@@ -43,6 +44,7 @@ from cloister.pods.web_access_control import AccessRules, Authorization, Mode
 __all__ = ["FolderPod"]
 
 DESCRIPTION: Final = ".pod.json"
+MAX_DOCUMENTS: Final = 20_000
 MAX_DESCRIPTION_BYTES: Final = 10_000
 NO_READER: Final = "no text of a kind that is read"
 KNOWN_NS: Final = 3_600_000_000_000  # after an hour each file is read again
@@ -134,21 +136,28 @@ class FolderPod(RuledPod):
 
     def resources(self, left_out: list[LeftOut] | None = None) -> Iterator[Resource]:
         """Give all documents that can be indexed, in the order of their names."""
-        left_out = [] if left_out is None else left_out
+        dropped = Dropped()
+
+        def drop(name: str, why: str) -> None:
+            dropped.add(self._names.doc_id(name), why)
+
         lists = lru_cache(maxsize=None)(self._access.own_list)  # each is read once for one listing
         groups = self._access.groups()
-
-        def unreadable(folder: str, why: str) -> None:
-            left_out.append(LeftOut(self._names.doc_id(folder), why))
-
         listed: set[str] = set()
-        for folder in self._files.walk(unreadable):
+        n_documents = 0
+        for folder in self._files.walk(drop):
             for name in folder.files():
+                if not time_left():
+                    raise StoreError("not listed in time", where=str(self._files.root))
                 path = folder.prefix + name
                 listed.add(path)
                 if not media_type_of(name):
                     if not name.endswith((ACL_ENDING, DATA_ENDING)):
-                        left_out.append(LeftOut(self._names.doc_id(path), NO_READER))
+                        drop(path, NO_READER)
+                    continue
+                n_documents += 1
+                if n_documents > MAX_DOCUMENTS:
+                    drop(path, f"more than {MAX_DOCUMENTS:,} documents")
                     continue
                 there = self._version(
                     path,
@@ -166,10 +175,12 @@ class FolderPod(RuledPod):
                 if found is not None:
                     yield found
                 else:
-                    left_out.append(LeftOut(self._names.doc_id(path), reason))
+                    drop(path, reason)
         for path in list(self._digests.keys() - listed):
             self._digests.pop(path, None)
         self._readers.retain({self._names.doc_id(path) for path in listed})
+        if left_out is not None:
+            left_out.extend(dropped.named())
 
     def resource(self, doc_id: DocId) -> Resource | None:
         """Return one document as it is now; None where it is not there or cannot be indexed."""

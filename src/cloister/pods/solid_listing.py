@@ -14,18 +14,16 @@ from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
 from cloister.core.errors import AccessDenied, DataError, SettingsError
-from cloister.core.ids import MAX_ID_LENGTH
 from cloister.pods.courtesy import Courtesy
-from cloister.pods.datastore import LeftOut
+from cloister.pods.datastore import Dropped
 from cloister.pods.solid_client import ListingRoom, SolidClient
 
-__all__ = ["Dropped", "ListingLimits", "N_THREADS", "in_threads", "listed_addresses"]
+__all__ = ["ListingLimits", "N_THREADS", "in_threads", "listed_addresses"]
 
 T = TypeVar("T")
 R = TypeVar("R")
 N_THREADS: Final = 4  # that ask one server at a time
 N_AHEAD: Final = 2 * N_THREADS
-N_NAMED: Final = 1_000  # of what was left out; the rest is counted
 
 
 class ListingLimits(NamedTuple):
@@ -51,33 +49,6 @@ class ListingLimits(NamedTuple):
     def room(self) -> ListingRoom:
         """Return the room that the listings of one sync have."""
         return ListingRoom(self.listing_bytes, self.turtle_bytes)
-
-
-class Dropped:
-    """Names what one sync leaves out of a pod, and why. Threads may share it."""
-
-    def __init__(self) -> None:
-        self._named: list[LeftOut] = []
-        self._n = 0
-
-    def add(self, name: str, why: str) -> None:
-        """Note something that is left out."""
-        self._n += 1
-        if len(self._named) < N_NAMED:
-            self._named.append(LeftOut(name[:MAX_ID_LENGTH], why))
-
-    def named(self) -> list[LeftOut]:
-        """Return what was left out; of very many the first, and how many there are besides.
-
-        Examples
-        --------
-        >>> dropped = Dropped()
-        >>> dropped.add("https://pods.example/ann/a/", "too deep")
-        >>> dropped.named()
-        [LeftOut(name='https://pods.example/ann/a/', reason='too deep')]
-        """
-        more = self._n - len(self._named)
-        return [*self._named, *([LeftOut("", f"and {more} more")] if more else [])]
 
 
 def in_threads(pool: ThreadPoolExecutor, work: Callable[[T], R], given: Iterable[T]) -> Iterator[R]:

@@ -19,6 +19,7 @@ from cloister.core.rights import NOBODY, Reader, Rights
 from cloister.pods.courtesy import Courtesy
 from cloister.pods.datastore import (
     DATA_ENDING,
+    Dropped,
     LeftOut,
     Resource,
     checked_read,
@@ -36,7 +37,6 @@ from cloister.pods.solid_client import SolidClient
 from cloister.pods.solid_http import ABSENT, REFUSED, SolidResponse, checked_address
 from cloister.pods.solid_listing import (
     N_THREADS,
-    Dropped,
     ListingLimits,
     in_threads,
     listed_addresses,
