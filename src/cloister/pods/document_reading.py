@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple, Protocol, TypeVar
 
+from cloister.core.deadline import time_left
 from cloister.core.errors import AccessDenied, DataError, StoreError
 from cloister.core.ids import DocId
 from cloister.core.rights import NOBODY, Rights
@@ -148,6 +149,8 @@ class DocumentReader:
 
     def _fetch(self, resource: Resource, n_tries: int) -> _Fetched | LeftOut | PodAway:
         try:
+            if not time_left():
+                raise PodAway("the pod's sync takes too long", where=self._datastore.pod_id)
             return self._fetch_now(resource, n_tries)
         except PodAway as error:
             return error
