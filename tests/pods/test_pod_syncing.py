@@ -27,7 +27,7 @@ class Scene:
         self.registry = registry
         self.go_on = threading.Event()
         self.slow: set[str] = set()
-        self.n_running = 0
+        self.running: list[str] = []
         monkeypatch.setattr(registry, "sync", self.sync)
 
     def pods(self, kind: str, *names: str) -> list[RegisteredPod]:
@@ -41,7 +41,7 @@ class Scene:
 
     def sync(self, pod: RegisteredPod) -> SyncCounts:
         if pod.pod_id in self.slow:
-            self.n_running += 1
+            self.running.append(pod.pod_id)
             self.go_on.wait(10.0)
         return SyncCounts()
 
@@ -81,7 +81,8 @@ def test_slow_folders_keep_no_quick_one_waiting(scene: Scene) -> None:
     slow = syncing.begin(made)
     (honest,) = syncing.begin(scene.pods("folder", "bob"))
     assert honest.result(5.0).error is None
-    assert scene.n_running == N_AT_ONCE["slow folder"]
+    time.sleep(0.3)
+    assert len(scene.running) == N_AT_ONCE["slow folder"]
     assert not any(one.done() for one in slow)
 
 

@@ -297,6 +297,23 @@ def test_a_sync_that_is_cut_keeps_what_was_read_and_the_next_one_goes_on(
     assert sync(pod, shard) == SyncCounts(added=10, unchanged=30)
 
 
+def test_a_sync_reads_so_many_bytes_and_new_documents_before_changed_ones(
+    tmp_path: Path, shard: Shard
+) -> None:
+    pod = FolderPod.create(tmp_path / "pod", PodId("p"), ANN.agent_id)
+    for number in range(20):
+        (tmp_path / "pod" / f"{number}.txt").write_text("cough " * 100)
+    sync(pod, shard)
+    for number in range(20):
+        (tmp_path / "pod" / f"{number}.txt").write_text("fever " * 100)
+    (tmp_path / "pod" / "new.txt").write_text("ankle")
+    with pytest.raises(CutSync, match="of its documents changed"):
+        sync(pod, shard, most_bytes=5_000)
+    assert found(shard, ANN, "ankle") == {"p/new.txt"}
+    assert 0 < len(found(shard, ANN, "fever")) < 12
+    assert len(found(shard, ANN, "cough")) == 20 - len(found(shard, ANN, "fever"))
+
+
 class StuckPod(FolderPod):
     """A pod whose server never gives one document."""
 

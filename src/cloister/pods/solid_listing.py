@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
 from cloister.core.errors import AccessDenied, DataError, SettingsError
-from cloister.pods.courtesy import Courtesy
+from cloister.pods.courtesy import considerate
 from cloister.pods.datastore import Dropped
 from cloister.pods.solid_client import ListingRoom, SolidClient
 
@@ -54,14 +54,15 @@ class ListingLimits(NamedTuple):
 def in_threads(pool: ThreadPoolExecutor, work: Callable[[T], R], given: Iterable[T]) -> Iterator[R]:
     """Do work in a pool's threads, under the deadline of this one; give results in order.
 
-    No more is begun than a few results ahead of the one that is given.
+    No more is begun than a few results ahead of the one that is given. Searches go first.
     """
     left = iter(given)
+    careful = considerate(work)
     begun: deque[Future[R]] = deque()
     try:
         while True:
             for one in islice(left, N_AHEAD - len(begun)):
-                begun.append(pool.submit(copy_context().run, work, one))
+                begun.append(pool.submit(copy_context().run, careful, one))
             if not begun:
                 return
             yield begun.popleft().result()
@@ -77,7 +78,6 @@ def listed_addresses(
     limits: ListingLimits,
     room: ListingRoom,
     dropped: Dropped,
-    courtesy: Courtesy,
 ) -> dict[str, str]:
     """Return the addresses of all resources in a pod, each with what its container says of it.
 
@@ -85,7 +85,6 @@ def listed_addresses(
     """
 
     def listed(container: str) -> dict[str, str]:
-        courtesy.begin()
         try:
             return client.members(container, room)
         except AccessDenied:
@@ -93,8 +92,6 @@ def listed_addresses(
         except (DataError, SettingsError) as error:
             dropped.add(container, error.what)
             return {}
-        finally:
-            courtesy.rest()
 
     found: dict[str, str] = {}
     level, n_containers = [root], 0

@@ -16,7 +16,6 @@ from urllib.parse import quote, unquote
 from cloister.core.errors import AccessDenied, Conflict, DataError, SettingsError, StoreError
 from cloister.core.ids import MAX_ID_LENGTH, AgentId, DocId, PodId, checked_id
 from cloister.core.rights import NOBODY, Reader, Rights
-from cloister.pods.courtesy import Courtesy
 from cloister.pods.datastore import (
     DATA_ENDING,
     Dropped,
@@ -77,8 +76,6 @@ class SolidPod(RuledPod):
         Addresses of servers from which groups may be fetched, besides the pod's own.
     limits
         How much of the pod is looked at.
-    courtesy
-        Holds listings back while somebody searches.
     """
 
     n_readers = N_THREADS
@@ -91,7 +88,6 @@ class SolidPod(RuledPod):
         owner: AgentId,
         group_servers: Iterable[str] = (),
         limits: ListingLimits | None = None,
-        courtesy: Courtesy | None = None,
     ) -> None:
         if not root.endswith("/"):
             raise SettingsError("a pod's address ends in a slash", where=root)
@@ -100,7 +96,6 @@ class SolidPod(RuledPod):
         self.owner = AgentId(checked_id(owner))
         self._access = SolidAccess(client, root, group_servers)
         self._limits = limits or ListingLimits()
-        self._courtesy = courtesy or Courtesy()
         self._known: dict[str, _Known] = {}
         self._readers = PodReaders()
 
@@ -115,7 +110,6 @@ class SolidPod(RuledPod):
         room = limits.room()
 
         def look(listed: tuple[str, str]) -> Resource | None:
-            self._courtesy.begin()
             try:
                 return self._resource(*listed, moment)
             except PodAway:
@@ -123,13 +117,9 @@ class SolidPod(RuledPod):
             except (DataError, SettingsError, StoreError) as error:
                 dropped.add(listed[0], error.what)
                 return None
-            finally:
-                self._courtesy.rest()
 
         with ThreadPoolExecutor(N_THREADS, thread_name_prefix="pod-listing") as pool:
-            listed = listed_addresses(
-                self._client, pool, self._root, limits, room, dropped, self._courtesy
-            )
+            listed = listed_addresses(self._client, pool, self._root, limits, room, dropped)
             moment = self._access.now(room.n_turtle_bytes)
             documents = sorted(one for one in listed.items() if self._holds_document(one[0]))
             for address, _ in documents[limits.n_documents :]:
@@ -242,7 +232,7 @@ class SolidPod(RuledPod):
         limits = self._limits
         with ThreadPoolExecutor(N_THREADS) as pool:
             found = listed_addresses(
-                self._client, pool, self._root, limits, limits.room(), Dropped(), self._courtesy
+                self._client, pool, self._root, limits, limits.room(), Dropped()
             )
         yield from (DocId(address) for address in sorted(found) if self._holds_data(address))
 

@@ -31,7 +31,7 @@ from cloister.pods.overlay.proofs import ProofVerifier
 from cloister.pods.overlay.tokens import TokenVerifier, refused
 from cloister.pods.pod_gate import READ_SHARE
 from cloister.pods.pod_syncing import PodSyncing, SyncOutcome
-from cloister.pods.registry import PodRegistry, RegisteredPod
+from cloister.pods.registry import MOST_SYNC_BYTES, PodRegistry, RegisteredPod
 from cloister.pods.sync import SyncCounts
 from cloister.privacy.mechanisms.secure_noise import SecureNoise
 from cloister.search.node import SubQuery
@@ -314,6 +314,7 @@ def opened_node(file: NodeFile) -> Iterator[Node]:
                 sync_s=file.sync_s or None,
                 confirm_s=file.search.confirm_s,
                 read_share=READ_SHARE,
+                most_sync_bytes=MOST_SYNC_BYTES,
             )
         )
         node = Node(file, roster, database, registry, _links(file, roster))
