@@ -78,7 +78,7 @@ class ReadDocument(NamedTuple):
     @property
     def n_chars(self) -> int:
         """How long it is, roughly."""
-        return len(self.text or "") + sum(map(len, () if self.terms is None else self.terms.terms))
+        return len(self.text or "") + (0 if self.terms is None else self.terms.n_bytes)
 
 
 class DocumentReader:
@@ -135,7 +135,7 @@ class DocumentReader:
                         away.append(fetched)
                     else:
                         group.append(fetched)
-                        n_bytes += 0 if fetched.raw is None else len(fetched.raw.content)
+                        n_bytes += fetched.n_bytes
                 if len(away) >= MOST_AWAY:
                     waiting.clear()
                 if time.monotonic() >= until:
@@ -232,6 +232,12 @@ class _Fetched(NamedTuple):
     n_tries: int
     terms: DocumentTerms | None
     raw: RawDocument | None
+
+    @property
+    def n_bytes(self) -> int:
+        """How much memory it takes, roughly."""
+        terms_bytes = 0 if self.terms is None else self.terms.n_bytes
+        return terms_bytes + (0 if self.raw is None else len(self.raw.content))
 
 
 def add_documents(index: DocumentTaker, batch: Sequence[ReadDocument]) -> None:
