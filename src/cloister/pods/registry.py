@@ -359,9 +359,7 @@ class PodRegistry:
         keeping = pod.kind == "folder" or pod.keep_text
         return PodTexts(self._texts, PodId(pod.pod_id), keeping)
 
-    def sync(
-        self, pod: RegisteredPod, *, unreachable: Literal["keep", "hide"] = "keep"
-    ) -> SyncCounts:
+    def sync(self, pod: RegisteredPod) -> SyncCounts:
         """Bring a pod's documents, rights and kept texts up to date; see `cloister.pods.sync`."""
         watch = Stopwatch()
         try:
@@ -369,7 +367,6 @@ class PodRegistry:
                 counts = sync(
                     self.datastore(pod),
                     self.shard(ServerId(pod.server_id)),
-                    unreachable=unreachable,
                     index_in_pod=pod.index_in_pod,
                     texts=self.texts(pod),
                     most_bytes=self._most_sync_bytes,

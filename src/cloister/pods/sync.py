@@ -19,7 +19,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from cloister.core.errors import StoreError
 from cloister.core.ids import DocId, PodId
@@ -129,7 +129,6 @@ def sync(
     datastore: Datastore,
     index: SyncedIndex,
     *,
-    unreachable: Literal["keep", "hide"] = "keep",
     index_in_pod: bool = False,
     texts: PodTexts | None = None,
     most_bytes: float = math.inf,
@@ -142,10 +141,6 @@ def sync(
         The pod.
     index
         With no changes that wait for a commit.
-    unreachable
-        What becomes of the documents in the index when the pod does not answer: they stay as at
-        the last sync, or nobody may read them until the pod answers again. The error is raised
-        in both cases.
     index_in_pod
         Whether the pod keeps an index resource beside each document, from which this index and
         others can be made. They are written with the documents' rules. Without Write the client is
@@ -161,16 +156,11 @@ def sync(
     CutSync
         The pod stopped to answer while documents were read: what was read is in the index.
     StoreError
-        The pod does not answer.
+        The pod does not answer. What the index has of it stays as it was.
     """
     held = _held(index, datastore.pod_id)
     not_listed: list[LeftOut] = []
-    try:
-        listed = {resource.doc_id: resource for resource in datastore.resources(not_listed)}
-    except StoreError:
-        if unreachable == "hide":
-            _take_away(index, (), dict.fromkeys(held, NOBODY))
-        raise
+    listed = {resource.doc_id: resource for resource in datastore.resources(not_listed)}
     plan = _plan(held, listed)
     _take_away(index, plan.gone, plan.rights)
     if texts is not None:
