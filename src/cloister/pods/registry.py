@@ -59,11 +59,12 @@ from cloister.search.word_vector_table import WordVectors
 from cloister.store.contention import WAIT_S
 from cloister.store.incoming import incoming_file, lock_held, replace_file, sync_folder
 
-__all__ = ["MOST_SYNC_BYTES", "PodRegistry", "RegisteredPod"]
+__all__ = ["MOST_SYNC_BYTES", "MOST_SYNC_S", "PodRegistry", "RegisteredPod"]
 
 PODS: Final = "pods.json"
 LOCK: Final = ".lock"
 MOST_SYNC_S: Final = 600.0  # of one pod; what was read stays, and the next sync goes on
+KEPT_S: Final = 24 * 3600.0  # texts of a pod are kept for so long after its last sync
 MOST_SYNC_BYTES: Final = 100_000_000  # of documents that one sync of one pod fetches for a node
 _KINDS: Final = ("pods", "server_pods", "adding")
 UNFINISHED: Final = "unfinished"  # a file for each change under way, locked while its process lives
@@ -376,6 +377,17 @@ class PodRegistry:
             raise
         self._note_sync(pod, watch)
         return counts
+
+    def erase_old_texts(self) -> None:
+        """Erase the kept texts of pods that were not synced for a day.
+
+        Nobody knows which of their documents are deleted by now.
+        """
+        times, now = self.sync_times.all(), time.time()
+        for pod_id in self.pods:
+            last = times.get(pod_id)
+            if last is None or now - last.began > KEPT_S:
+                self._texts.retain(pod_id, {})
 
     def _note_sync(self, pod: RegisteredPod, watch: Stopwatch) -> None:
         self.sync_times.note(PodId(pod.pod_id), watch.stop())
