@@ -367,3 +367,23 @@ def test_a_folder_that_is_not_listed_in_time_is_an_error(pod: FolderPod) -> None
     pod.write("a.txt", "cough")
     with within(0.0), pytest.raises(StoreError, match="not listed in time"):
         list(pod.resources())
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("#" * 16_001, "larger than 16,000 bytes: it lets nobody read"),
+        ("<a", "cannot be read as Turtle: it lets nobody read"),
+    ],
+    ids=["long", "damaged"],
+)
+def test_a_list_that_cannot_be_read_is_named(
+    pod: FolderPod, tmp_path: Path, content: str, why: str
+) -> None:
+    for name in ("x/a.txt", "x/b.txt", "c.txt"):
+        pod.write(name, "cough")
+    for name in ("x/.acl", "c.txt.acl"):
+        (tmp_path / "pod" / name).write_text(content)
+    left_out: list[LeftOut] = []
+    assert [one.rights for one in pod.resources(left_out)] == [NOBODY] * 3
+    assert left_out == [LeftOut("ann-pod/c.txt.acl", why), LeftOut("ann-pod/x/.acl", why)]

@@ -39,7 +39,7 @@ from cloister.pods.folder_names import FolderNames, data_name, document_name
 from cloister.pods.index_resource import terms_id
 from cloister.pods.pod_files import FileState, FoundFile, PodFiles
 from cloister.pods.ruled_pod import PodReaders, RuledPod
-from cloister.pods.web_access_control import AccessRules, Authorization, Mode
+from cloister.pods.web_access_control import AccessControlList, AccessRules, Authorization, Mode
 
 __all__ = ["FolderPod"]
 
@@ -141,7 +141,14 @@ class FolderPod(RuledPod):
         def drop(name: str, why: str) -> None:
             dropped.add(self._names.doc_id(name), why)
 
-        lists = lru_cache(maxsize=None)(self._access.own_list)  # each is read once for one listing
+        def list_of(address: str) -> AccessControlList | None:
+            try:
+                return self._access.checked_list(address)
+            except DataError as error:
+                drop(error.where, f"{error.what}: it lets nobody read")
+                return AccessControlList()
+
+        lists = lru_cache(maxsize=None)(list_of)  # each is read once for one listing
         groups = self._access.groups()
         listed: set[str] = set()
         n_documents = 0
