@@ -5,7 +5,8 @@ honest server. Their windows alternate; whichever is not searched is stopped (SI
 takes no time from the other. Each user has five documents in a folder and five on an honest server.
 Half of the users search for a word that is in hostile documents and in all honest pods, too: the
 two documents that hold the user's own word as well must be on the page. The others search for words
-that are in their own ten documents alone: the page must be just these.
+that are in their own ten documents alone: the page must be just these. Pages are drawn; documents
+with one's own word lead so far that chance leaves one out in a million searches.
 """
 
 from __future__ import annotations
@@ -212,8 +213,8 @@ def _made(folder: Path, size: Size) -> _Place:
             store = FolderPod.create(place, PodId(f"pod-{number}"), agent)
             rights = Rights(owner=agent, public=True)
             for bed in range(N_FOLDER):
-                about = f"{ward_of(number)}, bed {bed}" if bed else f"{word_of(number)} {COMMON}"
-                store.write(f"{bed}.txt", f"{about}, seen by the doctor", rights=rights)
+                text = f"{ward_of(number)}, bed {bed}" if bed else f"{word_of(number)} {COMMON}"
+                store.write(f"{bed}.txt", text, rights=rights)
             registry.add(
                 RegisteredPod(
                     pod_id=f"pod-{number}",
