@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloister.core.errors import AccessDenied, DataError, NotFound, SettingsError
+from cloister.core.deadline import within
+from cloister.core.errors import AccessDenied, DataError, NotFound, SettingsError, StoreError
 from cloister.core.ids import AgentId, DocId, GroupId, PodId
 from cloister.core.rights import NOBODY, STRANGER, Reader, Rights
 from cloister.pods import folder_pod
+from cloister.pods.datastore import LeftOut
 from cloister.pods.folder_pod import FolderPod
 from cloister.pods.web_access_control import Mode
 
@@ -278,3 +280,110 @@ def test_files_that_did_not_change_are_not_read_again_and_those_that_did_are(
     assert listed() == [b"COUGH", b"fever"]  # once in an hour
     (tmp_path / "pod" / "b.txt").unlink()
     assert [one.doc_id for one in pod.resources()] == ["ann-pod/a.txt"]
+
+
+def test_a_document_with_too_many_readers_is_left_out_and_named(
+    pod: FolderPod, tmp_path: Path
+) -> None:
+    doc_id = pod.write("a.txt", "cough")
+    pod.write("b.txt", "cough")
+    members = ", ".join(f"<x{n}:>" for n in range(1_500))
+    (tmp_path / "pod" / ".groups.ttl").write_text(
+        "@prefix vcard: <http://www.w3.org/2006/vcard/ns#>.\n"
+        + "".join(f"<#{group}> vcard:hasMember {members}.\n" for group in "gh")
+    )
+    pod.grant(doc_id, groups=[GroupId("https://pod.invalid/.groups.ttl#g")])
+    assert len(list(pod.resources())) == 2
+    pod.grant(doc_id, groups=[GroupId("https://pod.invalid/.groups.ttl#h")])
+    left_out: list[LeftOut] = []
+    assert [one.doc_id for one in pod.resources(left_out)] == ["ann-pod/b.txt"]
+    assert left_out == [LeftOut(doc_id, "more than 2,000 readers")]
+    assert pod.resource(doc_id) is None
+
+
+def n_open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_folders_in_folders_are_cut_at_a_depth_and_hold_no_files_open(
+    pod: FolderPod, tmp_path: Path
+) -> None:
+    pod.write("a.txt", "cough")
+    folder = os.open(tmp_path / "pod", os.O_RDONLY)
+    n_open = n_open_files()
+    for _ in range(60):
+        os.mkdir("x", dir_fd=folder)
+        inner = os.open("x", os.O_RDONLY, dir_fd=folder)
+        os.close(os.open("b.txt", os.O_CREAT | os.O_WRONLY, dir_fd=folder))
+        os.close(folder)
+        folder = inner
+    os.close(folder)
+    left_out: list[LeftOut] = []
+    found = []
+    for one in pod.resources(left_out):
+        found.append(one.doc_id)
+        assert n_open_files() < n_open + 5
+    assert len(found) == 34
+    assert left_out == [LeftOut("ann-pod/" + "x/" * 33, "more than 32 folders deep")]
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "n_listed", "reason"),
+    [
+        ("pod_files.MAX_FOLDERS", 3, 6, "more than 3 folders"),
+        ("folder_pod.MAX_DOCUMENTS", 7, 7, "more than 7 documents"),
+        ("pod_files.MAX_NAMES", 14, 6, "more than 14 files"),
+    ],
+)
+def test_a_pod_of_too_many_files_is_cut_and_named(
+    pod: FolderPod,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: str,
+    value: int,
+    n_listed: int,
+    reason: str,
+) -> None:
+    for number in range(10):
+        pod.write(f"{number % 5}/{number}.txt", "cough")
+    pod.write("a.txt", "cough")
+    pod.write("b.txt", "cough")
+    assert len(list(pod.resources())) == 12
+    monkeypatch.setattr(f"cloister.pods.{limit}", value, raising=False)
+    left_out: list[LeftOut] = []
+    assert len(list(pod.resources(left_out))) == n_listed
+    assert {one.reason for one in left_out} == {reason}
+
+
+def test_a_folder_whose_name_is_no_text_is_left_out(pod: FolderPod, tmp_path: Path) -> None:
+    folder = os.fsencode(tmp_path / "pod") + b"/\xff"
+    Path(os.fsdecode(folder)).mkdir()
+    Path(os.fsdecode(folder), "a.txt").write_text("cough")
+    pod.write("b.txt", "cough")
+    assert [one.doc_id for one in pod.resources()] == ["ann-pod/b.txt"]
+
+
+def test_a_folder_that_is_not_listed_in_time_is_an_error(pod: FolderPod) -> None:
+    pod.write("a.txt", "cough")
+    with within(0.0), pytest.raises(StoreError, match="not listed in time"):
+        list(pod.resources())
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("#" * 16_001, "larger than 16,000 bytes: it lets nobody read"),
+        ("<a", "cannot be read as Turtle: it lets nobody read"),
+    ],
+    ids=["long", "damaged"],
+)
+def test_a_list_that_cannot_be_read_is_named(
+    pod: FolderPod, tmp_path: Path, content: str, why: str
+) -> None:
+    for name in ("x/a.txt", "x/b.txt", "c.txt"):
+        pod.write(name, "cough")
+    for name in ("x/.acl", "c.txt.acl"):
+        (tmp_path / "pod" / name).write_text(content)
+    left_out: list[LeftOut] = []
+    assert [one.rights for one in pod.resources(left_out)] == [NOBODY] * 3
+    assert left_out == [LeftOut("ann-pod/c.txt.acl", why), LeftOut("ann-pod/x/.acl", why)]

@@ -6,6 +6,7 @@ import gzip
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -14,8 +15,8 @@ from cloister.core.errors import CloisterError, DataError
 from cloister.core.ids import AgentId
 from cloister.pods.datastore import LeftOut
 from cloister.pods.pod_gate import PodAway, PodGate
-from cloister.pods.solid_client import SolidClient
-from cloister.pods.solid_listing import ListingLimits
+from cloister.pods.solid_client import SolidClient, _read_triples
+from cloister.pods.solid_listing import ListingLimits, in_threads
 from cloister.pods.solid_pod import SolidPod
 from pods.hostile_server import Deed, answer, drip, hostile_server
 
@@ -306,3 +307,46 @@ def test_documents_beyond_the_limit_are_named() -> None:
         left_out: list[LeftOut] = []
         assert [one.doc_id for one in pod.resources(left_out)] == [root + "a.txt"]
     assert [one.name for one in left_out] == [root + "x/", root + "y/", root + "b.txt"]
+
+
+@pytest.mark.parametrize("kind", ["text/turtle", "application/n-triples"])
+def test_listings_beyond_the_limit_are_neither_fetched_nor_read(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_read = []
+
+    def counted(content: bytes, where: str) -> set[tuple[str, str, str]]:
+        n_read.append(len(content))
+        return _read_triples(content, where)
+
+    monkeypatch.setattr("cloister.pods.solid_client._read_turtle", counted)
+    monkeypatch.setattr("cloister.pods.solid_client._read_triples", counted)
+
+    def wide(connection: socket.socket, path: str) -> None:
+        """A hundred containers of 10 KB each."""
+        container = f"http://localhost:{connection.getsockname()[1]}{path}"
+        inside = [f"{n}/" for n in range(100)] if path == "/" else ["x" * 10_000]
+        lines = [
+            f"<{container}> <http://www.w3.org/ns/ldp#contains> <{container}{n}> ." for n in inside
+        ]
+        connection.sendall(answer("\n".join(lines).encode(), kind))
+
+    turtle_bytes = 50_000 if kind == "text/turtle" else 0
+    limits = ListingLimits(listing_bytes=100_000, turtle_bytes=turtle_bytes)
+    with hostile_server(wide) as server, SolidClient() as client:
+        pod = SolidPod(client, server.address, owner=AgentId("mallory"), limits=limits)
+        left_out: list[LeftOut] = []
+        assert list(pod.resources(left_out)) == []
+        assert server.n_requests < 30
+    assert 20_000 < sum(n_read) <= (turtle_bytes or limits.listing_bytes)
+    assert len(left_out) > 80
+
+
+def test_no_more_is_begun_than_a_few_results_ahead() -> None:
+    begun = []
+    with ThreadPoolExecutor(4) as pool:
+        found = in_threads(pool, begun.append, range(1_000))
+        next(found)
+        time.sleep(0.05)
+        assert len(begun) < 20
+        found.close()  # type: ignore[attr-defined]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+import time
 import zlib
 from collections import Counter
 from pathlib import Path
@@ -155,3 +156,26 @@ def test_an_index_resource_is_smaller_than_its_text() -> None:
     text = " ".join(f"word{i % 150}" for i in range(700))
     content = encode_terms(DocumentTerms.of_text(text, PLAIN), DOC, "tag", PLAIN)
     assert len(content) < len(text) / 5
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        DocumentTerms(tuple(f"a{n:07}" for n in range(250_001)), (1,) * 250_001),
+        DocumentTerms(("cough", "fever"), (8_000_000, 8_000_001)),
+        DocumentTerms(("x" * 65,), (1,)),
+    ],
+    ids=["terms", "words", "letters"],
+)
+def test_terms_of_a_document_that_would_be_left_out_are_not_read(found: DocumentTerms) -> None:
+    content = encode_terms(found, DOC, "tag", PLAIN)
+    with pytest.raises(DataError):
+        decode_terms(content, DOC, "tag", PLAIN)
+
+
+def test_the_greatest_index_resource_is_read_in_a_moment() -> None:
+    terms = tuple(f"{n:07}" + "x" * 57 for n in range(250_000))
+    content = encode_terms(DocumentTerms(terms, (1,) * len(terms)), DOC, "tag", PLAIN)
+    began = time.process_time()
+    assert decode_terms(content, DOC, "tag", PLAIN).terms == terms
+    assert time.process_time() - began < 2.0

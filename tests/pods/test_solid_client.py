@@ -234,7 +234,7 @@ def test_a_container_lists_only_what_lies_in_it() -> None:
     turtle = {"content-type": "text/turtle"}
     pod = Provider(pod=lambda _: httpx.Response(200, text=listing, headers=turtle))
     with client_of(pod) as client:
-        assert list(client.members(POD).members) == [POD + "a.txt", POD + "b.txt", POD + "x/"]
+        assert list(client.members(POD)) == [POD + "a.txt", POD + "b.txt", POD + "x/"]
 
 
 @pytest.mark.parametrize(
@@ -340,6 +340,6 @@ def test_a_listing_that_says_very_much_of_one_document_takes_linear_time() -> No
         return httpx.Response(200, headers=headers, content="\n".join(lines).encode())
 
     with SolidClient(transport=httpx.MockTransport(answer)) as client:
-        members = client.members(POD).members
+        members = client.members(POD)
     assert list(members) == [POD + "a.txt"]
     assert len(members[POD + "a.txt"]) == 32  # a digest is remembered, not 3 MB

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import httpx
 import pytest
 
 from cloister.core.errors import AccessDenied, SettingsError, StoreError
 from cloister.core.ids import AgentId, DocId
 from cloister.core.rights import NOBODY, Reader
+from cloister.pods import ruled_pod, solid_access
+from cloister.pods.datastore import LeftOut
 from cloister.pods.solid_access import SolidAccess
 from cloister.pods.solid_client import SolidClient
 from cloister.pods.solid_pod import SolidPod
@@ -181,3 +185,65 @@ def test_a_revocation_holds_though_the_index_resource_fails_after_it() -> None:
     resource = pod.resource(DocId(ROOT + "a.txt"))
     assert resource is not None
     assert "x:bob" not in resource.rights.agents
+
+
+class ManyReaders:
+    """A server of documents whose lists name many agents each, all different."""
+
+    def __init__(self, n_documents: int, n_agents: int) -> None:
+        self.n_documents, self.n_agents = n_documents, n_agents
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        url = str(request.url)
+        headers = {
+            "etag": '"1"',
+            "last-modified": "Tue, 15 Nov 1994 12:45:26 GMT",
+            "date": "Tue, 15 Nov 1994 13:45:26 GMT",
+        }
+        if url == ROOT:
+            lines = [
+                f"<{ROOT}> <http://www.w3.org/ns/ldp#contains> <{ROOT}{n}.txt> ."
+                for n in range(self.n_documents)
+            ]
+            kind = {"content-type": "application/n-triples"}
+            return httpx.Response(200, text="\n".join(lines), headers=headers | kind)
+        if not url.endswith(".acl"):
+            kind = {"content-type": "text/plain", "link": f"<{url}.acl>; rel=acl"}
+            return httpx.Response(200, text="cough", headers=headers | kind)
+        document = url.removesuffix(".acl")
+        name = document.removeprefix(ROOT).removesuffix(".txt")
+        agents = ", ".join(f"<{name}x{n}:>" for n in range(self.n_agents))
+        text = f"""@prefix acl: <http://www.w3.org/ns/auth/acl#>.
+            <#r> a acl:Authorization; acl:accessTo <{document}>; acl:mode acl:Read;
+                acl:agent {agents}."""
+        return httpx.Response(200, text=text, headers=headers)
+
+
+def test_what_is_remembered_of_lists_takes_a_bounded_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(solid_access, "MAX_KEPT_BYTES", 2_000_000, raising=False)
+    access = SolidAccess(SolidClient(transport=httpx.MockTransport(ManyReaders(0, 1_000))), ROOT)
+    access.fetch_list(ROOT + "0.txt")
+    tracemalloc.start()
+    try:
+        for n in range(1, 60):
+            assert access.fetch_list(f"{ROOT}{n}.txt").acl is not None
+        assert tracemalloc.get_traced_memory()[0] < 4_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_documents_with_too_many_readers_are_left_out_and_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ruled_pod, "MAX_POD_READERS", 30, raising=False)
+    for n_agents, n_listed in ((10, 3), (12, 2), (5, 5)):
+        server = ManyReaders(5, n_agents)
+        pod = SolidPod(SolidClient(transport=httpx.MockTransport(server)), ROOT, owner=OWNER)
+        for _ in range(2):
+            left_out: list[LeftOut] = []
+            found = list(pod.resources(left_out))
+            assert (len(found), len(left_out)) == (n_listed, 5 - n_listed)
+            assert all("readers" in one.reason for one in left_out)
+            assert sum(len(one.rights.agents) for one in found) <= 30

@@ -255,18 +255,13 @@ class DeadPod(FolderPod):
         raise StoreError("the server does not answer")
 
 
-@pytest.mark.parametrize(("unreachable", "n"), [("keep", 2), ("hide", 0)])
-def test_an_unreachable_pod_is_kept_or_hidden_as_asked(
-    pod: FolderPod, shard: Shard, tmp_path: Path, unreachable: str, n: int
-) -> None:
+def test_an_unreachable_pod_is_kept(pod: FolderPod, shard: Shard, tmp_path: Path) -> None:
     pod.write("a.txt", "cough")
     pod.write("b.txt", "cough")
     sync(pod, shard)
     dead = DeadPod(tmp_path / "pod", pod.pod_id, pod.owner)
     with pytest.raises(StoreError):
-        sync(dead, shard, unreachable=unreachable)  # type: ignore[arg-type]
-    assert len(found(shard, ANN, "cough")) == n
-    sync(pod, shard)
+        sync(dead, shard)
     assert len(found(shard, ANN, "cough")) == 2
 
 
@@ -295,6 +290,23 @@ def test_a_sync_that_is_cut_keeps_what_was_read_and_the_next_one_goes_on(
     assert len(found(shard, ANN, "cough")) == 30
     pod.n_left = 100
     assert sync(pod, shard) == SyncCounts(added=10, unchanged=30)
+
+
+def test_a_sync_reads_so_many_bytes_and_new_documents_before_changed_ones(
+    tmp_path: Path, shard: Shard
+) -> None:
+    pod = FolderPod.create(tmp_path / "pod", PodId("p"), ANN.agent_id)
+    for number in range(20):
+        (tmp_path / "pod" / f"{number}.txt").write_text("cough " * 100)
+    sync(pod, shard)
+    for number in range(20):
+        (tmp_path / "pod" / f"{number}.txt").write_text("fever " * 100)
+    (tmp_path / "pod" / "new.txt").write_text("ankle")
+    with pytest.raises(CutSync, match="of its documents changed"):
+        sync(pod, shard, most_bytes=5_000)
+    assert found(shard, ANN, "ankle") == {"p/new.txt"}
+    assert 0 < len(found(shard, ANN, "fever")) < 12
+    assert len(found(shard, ANN, "cough")) == 20 - len(found(shard, ANN, "fever"))
 
 
 class StuckPod(FolderPod):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +19,7 @@ from cloister.core.rights import Reader, Rights
 from cloister.pods.extraction.pool import ExtractionPool
 from cloister.pods.folder_pod import FolderPod
 from cloister.pods.registry import PodRegistry, RegisteredPod
+from cloister.pods.sync_times import SyncTime
 from cloister.pods.text_store import FILE, KEY, KnownText, TextStore
 
 ANN, BOB = Reader(AgentId("ann")), Reader(AgentId("bob"))
@@ -242,6 +244,19 @@ def test_a_sync_erases_what_is_gone_and_keeps_what_changed(registry: PodRegistry
     assert kept.text(A, now.etag) == "wet cough"
     registry.remove(POD)
     assert kept.text(A, now.etag) is None
+
+
+def test_texts_of_a_pod_that_was_not_synced_for_a_day_are_erased(registry: PodRegistry) -> None:
+    (a, b), kept = pod_of(registry).resources(), registry._texts
+    registry.sync_times.note(POD, SyncTime(time.time() - 23 * 3600, 1.0))
+    registry.erase_old_texts()
+    assert kept.text(A, a.etag) == "dry cough"
+    registry.sync_times.note(POD, SyncTime(time.time() - 25 * 3600, 1.0))
+    registry.erase_old_texts()
+    assert kept.missing(POD, {A: a.etag, B: b.etag}) == {A, B}
+    registry.sync(registry.pod(POD))
+    registry.erase_old_texts()
+    assert kept.text(B, b.etag) == "fever"
 
 
 def test_texts_that_are_lost_are_kept_again_by_the_next_sync(registry: PodRegistry) -> None:

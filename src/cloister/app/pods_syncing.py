@@ -37,6 +37,7 @@ def _synced(
         elif error is not None:
             failed.append({"pod": pod.pod_id, "error": error.message, "remedy": error.remedy})
             n_indexed += error.n_indexed if isinstance(error, CutSync) else 0
+    registry.erase_old_texts()
     if failed and not done and not (enough and n_indexed):
         raise CloisterError(failed[0]["error"], where=failed[0]["pod"], remedy=failed[0]["remedy"])
     return {"synced": done, "failed": failed}

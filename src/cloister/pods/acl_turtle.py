@@ -15,6 +15,7 @@ __all__ = [
     "MAX_GROUPS_BYTES",
     "MAX_LIST_BYTES",
     "Triple",
+    "checked_acl",
     "parse_turtle",
     "read_acl",
     "read_groups",
@@ -144,9 +145,14 @@ def read_acl(text: str | bytes, base: str) -> AccessControlList:
     frozenset({'bob'})
     """
     try:
-        described = _by_subject(parse_turtle(text, base))
+        return checked_acl(text, base)
     except DataError:
         return AccessControlList()
+
+
+def checked_acl(text: str | bytes, base: str) -> AccessControlList:
+    """Read a list as `read_acl`; raise where it cannot be read."""
+    described = _by_subject(parse_turtle(text, base))
     return AccessControlList(
         tuple(
             _authorization(said)

@@ -1,46 +1,99 @@
-"""Lets searches go first: work in the background takes a small share of the processor meanwhile.
+"""Lets searches go first: syncs take a small share of the processor meanwhile.
 
 Python runs one thread at a time. A thread that reads thousands of answers would double the time of
-every search beside it. While nobody searches it may run as fast as it can.
+every search beside it. While nobody searches it may run as fast as it can. While somebody does, the
+pods that are synced have equal parts of the share: one that costs much waits for itself.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import Final
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final, TypeVar
 
-__all__ = ["Courtesy"]
+from cloister.core.deadline import time_left
+from cloister.core.ids import PodId
 
-SHARE: Final = 0.15  # of one processor, for all threads together
+__all__ = ["Courtesy", "considerate"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+SHARE: Final = 0.15  # of one processor, for all syncs together
 SEARCHED_S: Final = 2.0  # for so long after a search others are expected
-MOST_REST_S: Final = 2.0
+LOOK_S: Final = 0.5  # between two looks whether anybody still searches
 
 
 class Courtesy:
-    """Holds back threads that work in the background. Threads share it."""
+    """Holds back the syncs of a home. Threads share it.
+
+    Examples
+    --------
+    >>> courtesy = Courtesy()
+    >>> with courtesy.of(PodId("ann")):  # nobody searches: it is done without a rest
+    ...     considerate(len)("cough")
+    5
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._last_search = -SEARCHED_S
-        self._free_at = 0.0
-        self._local = threading.local()
+        self._free_at: dict[PodId, float] = {}  # when each pod has waited for what it used
+        self._ended = threading.Event()
 
     def note_search(self) -> None:
         """Say that somebody searches."""
         self._last_search = time.monotonic()
 
-    def begin(self) -> None:
-        """Begin a piece of work in this thread."""
-        self._local.began = time.thread_time()
+    @contextmanager
+    def of(self, pod_id: PodId) -> Iterator[None]:
+        """Charge what is done inside, and is `considerate`, to a pod."""
+        token = _resting.set(lambda used_s: self._rest(pod_id, used_s))
+        try:
+            yield
+        finally:
+            _resting.reset(token)
 
-    def rest(self) -> None:
-        """Wait as long as the processor time since `begin` asks for, where somebody searches."""
-        used_s = time.thread_time() - self._local.began
+    def end(self) -> None:
+        """Let nobody rest any more: the program ends."""
+        self._ended.set()
+
+    def _rest(self, pod_id: PodId, used_s: float) -> None:
+        """Wait as long as the processor time that was used asks for, where somebody searches."""
         now = time.monotonic()
-        if now - self._last_search >= SEARCHED_S:
-            return
         with self._lock:
-            self._free_at = min(max(now, self._free_at) + used_s / SHARE, now + MOST_REST_S)
-            rest_s = self._free_at - now
-        time.sleep(rest_s)
+            waiting = {one: until for one, until in self._free_at.items() if until > now}
+            n_pods = len(waiting.keys() | {pod_id})
+            waiting[pod_id] = waiting.get(pod_id, now) + used_s * n_pods / SHARE
+            self._free_at = waiting if self._is_searched(now) else {}
+            until = min(waiting[pod_id], now + time_left())
+        while self._is_searched(now) and now < until:
+            if self._ended.wait(min(LOOK_S, until - now)):
+                return
+            now = time.monotonic()
+
+    def _is_searched(self, now: float) -> bool:
+        return now - self._last_search < SEARCHED_S
+
+
+_resting: Final[ContextVar[Callable[[float], None]]] = ContextVar("resting")
+
+
+def considerate(work: Callable[[T], R]) -> Callable[[T], R]:
+    """Return work that is followed by a rest where it is part of a sync and somebody searches.
+
+    It goes by the sync around the call, in this thread or, with `contextvars`, in another.
+    """
+
+    def done(given: T) -> R:
+        began = time.thread_time()
+        try:
+            return work(given)
+        finally:
+            rest = _resting.get(None)
+            if rest is not None:
+                rest(time.thread_time() - began)
+
+    return done

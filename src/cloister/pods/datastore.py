@@ -12,15 +12,16 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from cloister.core.errors import AccessDenied
-from cloister.core.ids import AgentId, DocId, GroupId, PodId
+from cloister.core.ids import MAX_ID_LENGTH, AgentId, DocId, GroupId, PodId
 from cloister.core.rights import Reader, Rights
 from cloister.pods.extraction.pool import RawDocument
 from cloister.pods.web_access_control import Mode
 
-__all__ = ["Datastore", "LeftOut", "Resource", "checked_read", "refused", "rights_tag"]
+__all__ = ["Datastore", "Dropped", "LeftOut", "Resource", "checked_read", "refused", "rights_tag"]
 
 REFUSAL: Final = "not allowed, or no such resource"
 DATA_ENDING: Final = ".bin"
+N_NAMED: Final = 1_000  # of what was left out; the rest is counted
 T = TypeVar("T")
 
 
@@ -49,6 +50,33 @@ class LeftOut(NamedTuple):
 
     name: str
     reason: str
+
+
+class Dropped:
+    """Names what one sync leaves out of a pod, and why. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._named: list[LeftOut] = []
+        self._n = 0
+
+    def add(self, name: str, why: str) -> None:
+        """Note something that is left out."""
+        self._n += 1
+        if len(self._named) < N_NAMED:
+            self._named.append(LeftOut(name[:MAX_ID_LENGTH], why))
+
+    def named(self) -> list[LeftOut]:
+        """Return what was left out; of very many the first, and how many there are besides.
+
+        Examples
+        --------
+        >>> dropped = Dropped()
+        >>> dropped.add("https://pods.example/ann/a/", "too deep")
+        >>> dropped.named()
+        [LeftOut(name='https://pods.example/ann/a/', reason='too deep')]
+        """
+        more = self._n - len(self._named)
+        return [*self._named, *([LeftOut("", f"and {more} more")] if more else [])]
 
 
 class Datastore(Protocol):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple, Protocol, TypeVar
 
+from cloister.core.deadline import time_left
 from cloister.core.errors import AccessDenied, DataError, StoreError
 from cloister.core.ids import DocId
 from cloister.core.rights import NOBODY, Rights
 from cloister.index.analysis import TextAnalysis
 from cloister.index.shard import IndexedDocument, Shard
 from cloister.index.term_counts import TermCounts
+from cloister.pods.courtesy import considerate
 from cloister.pods.datastore import Datastore, LeftOut, Resource, refused
 from cloister.pods.extraction.pool import (
     GROUP_BYTES,
@@ -75,7 +78,7 @@ class ReadDocument(NamedTuple):
     @property
     def n_chars(self) -> int:
         """How long it is, roughly."""
-        return len(self.text or "") + sum(map(len, () if self.terms is None else self.terms.terms))
+        return len(self.text or "") + (0 if self.terms is None else self.terms.n_bytes)
 
 
 class DocumentReader:
@@ -90,6 +93,8 @@ class DocumentReader:
         Index resources from which terms are taken, and into which they are written.
     texts
         Where failures are remembered.
+    most_bytes
+        Of documents that are fetched. A server could say that all of them changed, each time.
     """
 
     def __init__(
@@ -97,12 +102,15 @@ class DocumentReader:
         datastore: Datastore,
         pod_index: PodIndex | None = None,
         texts: PodTexts | None = None,
+        *,
+        most_bytes: float = math.inf,
     ) -> None:
         self.left_out: list[LeftOut] = []
         self._datastore = datastore
         self._pod_index = pod_index
         self._texts = texts
         self._n_costly = 0
+        self._most_bytes, self._n_bytes = most_bytes, 0
         self._n_at_once = getattr(datastore, "n_readers", 1) if pod_index is None else 1
 
     def read(self, resources: Iterable[Resource]) -> Iterator[ReadDocument]:
@@ -127,7 +135,7 @@ class DocumentReader:
                         away.append(fetched)
                     else:
                         group.append(fetched)
-                        n_bytes += 0 if fetched.raw is None else len(fetched.raw.content)
+                        n_bytes += fetched.n_bytes
                 if len(away) >= MOST_AWAY:
                     waiting.clear()
                 if time.monotonic() >= until:
@@ -148,6 +156,8 @@ class DocumentReader:
 
     def _fetch(self, resource: Resource, n_tries: int) -> _Fetched | LeftOut | PodAway:
         try:
+            if not time_left():
+                raise PodAway("the pod's sync takes too long", where=self._datastore.pod_id)
             return self._fetch_now(resource, n_tries)
         except PodAway as error:
             return error
@@ -163,8 +173,13 @@ class DocumentReader:
         failure = None if self._texts is None else self._texts.failure(resource)
         if failure is not None:
             return LeftOut(resource.doc_id, failure)
+        if self._n_bytes >= self._most_bytes:
+            what = f"more than {self._most_bytes // 1_000_000:,.0f} MB of its documents changed"
+            raise PodAway(what, where=self._datastore.pod_id)
         try:
-            return _Fetched(resource, n_tries, None, self._datastore.content(resource.doc_id))
+            raw = self._datastore.content(resource.doc_id)
+            self._n_bytes += len(raw.content)
+            return _Fetched(resource, n_tries, None, raw)
         except PodAway:
             raise
         except (AccessDenied, DataError, StoreError) as error:
@@ -179,7 +194,7 @@ class DocumentReader:
     def _at_once(self, work: Callable[[T], R], given: Sequence[T]) -> list[R]:
         """Ask the pod for several things, as many at a time as it is fit for."""
         if self._n_at_once == 1 or len(given) < 2:
-            return [work(one) for one in given]
+            return list(map(considerate(work), given))
         with ThreadPoolExecutor(self._n_at_once, thread_name_prefix="pod-reading") as pool:
             return list(in_threads(pool, work, given))
 
@@ -217,6 +232,12 @@ class _Fetched(NamedTuple):
     n_tries: int
     terms: DocumentTerms | None
     raw: RawDocument | None
+
+    @property
+    def n_bytes(self) -> int:
+        """How much memory it takes, roughly."""
+        terms_bytes = 0 if self.terms is None else self.terms.n_bytes
+        return terms_bytes + (0 if self.raw is None else len(self.raw.content))
 
 
 def add_documents(index: DocumentTaker, batch: Sequence[ReadDocument]) -> None:

@@ -12,7 +12,7 @@ from cloister.core.ids import AgentId, GroupId
 from cloister.pods.acl_turtle import (
     MAX_GROUPS_BYTES,
     MAX_LIST_BYTES,
-    read_acl,
+    checked_acl,
     read_groups,
     write_acl,
 )
@@ -60,11 +60,23 @@ class FolderAccess:
 
     def own_list(self, address: str) -> AccessControlList | None:
         """Return an address's own list; one that is there and cannot be read gives nothing."""
+        try:
+            return self.checked_list(address)
+        except DataError:
+            return AccessControlList()
+
+    def checked_list(self, address: str) -> AccessControlList | None:
+        """Return an address's own list; raise where one is there and cannot be read."""
         name = unquote(address.removeprefix(BASE)) + ACL_ENDING
         found = self._files.find(name, max_bytes=MAX_LIST_BYTES)
-        if found.content is not None:
-            return _LISTS.read(found.content, address + ACL_ENDING)
-        return AccessControlList() if found.there else None
+        if found.content is None:
+            if found.there:
+                raise DataError(found.why, where=name)
+            return None
+        acl = _LISTS.read(found.content, address + ACL_ENDING)
+        if acl is None:
+            raise DataError("cannot be read as Turtle", where=name)
+        return acl
 
     def own_rules(self, name: str) -> AccessRules | None:
         """Return the rules of a file's own list; None where it has none."""
@@ -150,5 +162,12 @@ def _groups_or_none(content: bytes, address: str) -> GroupMembers | None:
         return None
 
 
-_LISTS: Final = _Read(read_acl)
+def _list_or_none(content: bytes, address: str) -> AccessControlList | None:
+    try:
+        return checked_acl(content, address)
+    except DataError:
+        return None
+
+
+_LISTS: Final = _Read(_list_or_none)
 _GROUPS: Final = _Read(_groups_or_none)

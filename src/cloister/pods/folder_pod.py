@@ -20,11 +20,12 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cloister.core.errors import DataError, NotFound, SettingsError
+from cloister.core.deadline import time_left
+from cloister.core.errors import DataError, NotFound, SettingsError, StoreError
 from cloister.core.file_errors import writing
 from cloister.core.ids import MAX_ID_LENGTH, AgentId, DocId, GroupId, PodId, checked_id
 from cloister.core.rights import NOBODY, Reader, Rights
-from cloister.pods.datastore import DATA_ENDING, LeftOut, Resource, refused, rights_tag
+from cloister.pods.datastore import DATA_ENDING, Dropped, LeftOut, Resource, refused, rights_tag
 from cloister.pods.document_text import MAX_DOCUMENT_BYTES, media_type_of
 from cloister.pods.extraction.pool import RawDocument
 from cloister.pods.folder_access import (
@@ -37,12 +38,13 @@ from cloister.pods.folder_access import (
 from cloister.pods.folder_names import FolderNames, data_name, document_name
 from cloister.pods.index_resource import terms_id
 from cloister.pods.pod_files import FileState, FoundFile, PodFiles
-from cloister.pods.ruled_pod import RuledPod
-from cloister.pods.web_access_control import AccessRules, Authorization, Mode
+from cloister.pods.ruled_pod import PodReaders, RuledPod
+from cloister.pods.web_access_control import AccessControlList, AccessRules, Authorization, Mode
 
 __all__ = ["FolderPod"]
 
 DESCRIPTION: Final = ".pod.json"
+MAX_DOCUMENTS: Final = 20_000
 MAX_DESCRIPTION_BYTES: Final = 10_000
 NO_READER: Final = "no text of a kind that is read"
 KNOWN_NS: Final = 3_600_000_000_000  # after an hour each file is read again
@@ -96,6 +98,7 @@ class FolderPod(RuledPod):
         self.owner = AgentId(checked_id(owner))
         self._names = FolderNames(self._pod_id)
         self._digests: dict[str, _Version] = {}
+        self._readers = PodReaders()
 
     @classmethod
     def create(cls, folder: str | Path, pod_id: PodId, owner: AgentId) -> FolderPod:
@@ -133,21 +136,35 @@ class FolderPod(RuledPod):
 
     def resources(self, left_out: list[LeftOut] | None = None) -> Iterator[Resource]:
         """Give all documents that can be indexed, in the order of their names."""
-        left_out = [] if left_out is None else left_out
-        lists = lru_cache(maxsize=None)(self._access.own_list)  # each is read once for one listing
+        dropped = Dropped()
+
+        def drop(name: str, why: str) -> None:
+            dropped.add(self._names.doc_id(name), why)
+
+        def list_of(address: str) -> AccessControlList | None:
+            try:
+                return self._access.checked_list(address)
+            except DataError as error:
+                drop(error.where, f"{error.what}: it lets nobody read")
+                return AccessControlList()
+
+        lists = lru_cache(maxsize=None)(list_of)  # each is read once for one listing
         groups = self._access.groups()
-
-        def unreadable(folder: str, why: str) -> None:
-            left_out.append(LeftOut(self._names.doc_id(folder), why))
-
         listed: set[str] = set()
-        for folder in self._files.walk(unreadable):
+        n_documents = 0
+        for folder in self._files.walk(drop):
             for name in folder.files():
+                if not time_left():
+                    raise StoreError("not listed in time", where=str(self._files.root))
                 path = folder.prefix + name
                 listed.add(path)
                 if not media_type_of(name):
                     if not name.endswith((ACL_ENDING, DATA_ENDING)):
-                        left_out.append(LeftOut(self._names.doc_id(path), NO_READER))
+                        drop(path, NO_READER)
+                    continue
+                n_documents += 1
+                if n_documents > MAX_DOCUMENTS:
+                    drop(path, f"more than {MAX_DOCUMENTS:,} documents")
                     continue
                 there = self._version(
                     path,
@@ -155,16 +172,22 @@ class FolderPod(RuledPod):
                     partial(folder.find, name, max_bytes=MAX_DOCUMENT_BYTES),
                 )
                 own = name + ACL_ENDING in folder.names
-                found = self._resource(
-                    path, there.etag, lists if own else _except(lists, path), groups
-                )
+                reason = LONG_NAME if there.etag else there.why or GONE
+                try:
+                    found = self._resource(
+                        path, there.etag, lists if own else _except(lists, path), groups
+                    )
+                except DataError as error:
+                    found, reason = None, error.what
                 if found is not None:
                     yield found
                 else:
-                    reason = LONG_NAME if there.etag else there.why or GONE
-                    left_out.append(LeftOut(self._names.doc_id(path), reason))
+                    drop(path, reason)
         for path in list(self._digests.keys() - listed):
             self._digests.pop(path, None)
+        self._readers.retain({self._names.doc_id(path) for path in listed})
+        if left_out is not None:
+            left_out.extend(dropped.named())
 
     def resource(self, doc_id: DocId) -> Resource | None:
         """Return one document as it is now; None where it is not there or cannot be indexed."""
@@ -172,7 +195,10 @@ class FolderPod(RuledPod):
         if name is None:
             return None
         etag = self._etag(name)
-        return self._resource(name, etag, self._access.own_list, self._access.groups())
+        try:
+            return self._resource(name, etag, self._access.own_list, self._access.groups())
+        except DataError:
+            return None
 
     def content(self, doc_id: DocId) -> RawDocument:
         """Return a document as it lies in the folder, for the index."""
@@ -309,6 +335,7 @@ class FolderPod(RuledPod):
             return None
         rules = self._access.rules(name, list_of)
         rights = rules.rights(owner=self.owner, members=members_of(rules, groups))
+        self._readers.require_room(doc_id, rights)
         return Resource(doc_id, etag, rights_tag(rights), rights)
 
     def _etag(self, name: str) -> str:

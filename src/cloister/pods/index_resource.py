@@ -26,8 +26,9 @@ import numpy as np
 
 from cloister.core.errors import DataError
 from cloister.core.ids import DocId
-from cloister.index.analysis import TextAnalysis
+from cloister.index.analysis import MAX_WORD_CHARACTERS, TextAnalysis
 from cloister.index.term_counts import TermCounts
+from cloister.pods.document_text import MAX_DIFFERENT_WORDS, MAX_TEXT_CHARACTERS
 
 __all__ = [
     "DocumentTerms",
@@ -43,7 +44,8 @@ ENDING: Final = ".terms.bin"  # an ending that no document has
 MAGIC: Final = b"CLTERMS1"
 DIGEST_BYTES: Final = 16
 HEADER: Final = struct.Struct(f"<{DIGEST_BYTES}s{DIGEST_BYTES}sIQI")
-MAX_UNPACKED_BYTES: Final = 64_000_000  # of terms and counts
+MAX_UNPACKED_BYTES: Final = 20_000_000  # of terms and counts
+TERM_BYTES: Final = 100  # of memory for a term and its count, besides its letters
 _TERMS: Final = re.compile(r"[^\W_]+(?:\n[^\W_]+)*")  # a term is a run of letters and digits
 
 
@@ -58,6 +60,11 @@ class DocumentTerms(NamedTuple):
 
     terms: tuple[str, ...]
     counts: tuple[int, ...]
+
+    @property
+    def n_bytes(self) -> int:
+        """How much memory they take, roughly."""
+        return sum(map(len, self.terms)) + TERM_BYTES * len(self.terms)
 
     @classmethod
     def of_text(cls, text: str, analysis: TextAnalysis) -> DocumentTerms:
@@ -124,7 +131,8 @@ def decode_terms(content: bytes, doc_id: DocId, etag: str, analysis: TextAnalysi
     Raises
     ------
     DataError
-        It is damaged, of another document, state or analysis, or its counts cannot be true.
+        It is damaged, of another document, state or analysis, or its counts cannot be true, or are
+        those of a document that would be left out.
 
     Examples
     --------
@@ -145,6 +153,8 @@ def decode_terms(content: bytes, doc_id: DocId, etag: str, analysis: TextAnalysi
     fits = analysed == _analysis_digest(analysis) and state == _state_digest(doc_id, etag)
     if not etag or not fits:
         raise _wrong("of another document, state or analysis")
+    if n_terms > MAX_DIFFERENT_WORDS or length > MAX_TEXT_CHARACTERS:
+        raise _wrong("more words than a document may have")
     unpacked = _unpacked(body[HEADER.size :], n_joined + 4 * n_terms)
     return _checked(unpacked[:n_joined], np.frombuffer(unpacked[n_joined:], "<u4"), length)
 
@@ -193,6 +203,7 @@ def _checked(
     sound = (
         (not text or _TERMS.fullmatch(text) is not None)
         and len(terms) == len(counts)
+        and all(len(term) <= MAX_WORD_CHARACTERS for term in terms)
         and all(before < after for before, after in pairwise(terms))
         and (not terms or 1 <= int(counts.min()) <= int(counts.max()) < 2**31)
         and int(counts.sum(dtype=np.uint64)) == length

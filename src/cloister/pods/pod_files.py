@@ -14,6 +14,7 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from io import FileIO
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -26,6 +27,9 @@ __all__ = ["FoundFile", "PodFiles", "PodFolder", "checked_name"]
 INCOMING: Final = ".incoming-"  # files on their way in, left behind only by a crash
 LOCK: Final = ".lock"
 CHUNK_BYTES: Final = 1_000_000
+MAX_DEPTH: Final = 32  # of folders in folders
+MAX_FOLDERS: Final = 1_000
+MAX_NAMES: Final = 200_000  # of all folders; a document may have three files beside it
 SETTLED_NS: Final = 3_000_000_000
 _NO_SUCH: Final = {errno.ENOENT, errno.ENAMETOOLONG}  # nothing can be there
 _ABSENT: Final = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO}
@@ -138,26 +142,49 @@ class PodFiles:
         with self._folder(folders) as folder:
             return None if folder is None else _state(folder, last)
 
-    def walk(self, unreadable: Callable[[str, str], None] | None = None) -> Iterator[PodFolder]:
+    def walk(self, leave_out: Callable[[str, str], None] | None = None) -> Iterator[PodFolder]:
         """Go through all folders, each while it is open; hidden ones are left out.
 
         Parameters
         ----------
-        unreadable
-            Told the names of folders that the system does not let us open, and why.
+        leave_out
+            Told the names of folders that are left out, and why: the system does not let us open
+            them, or there are too many. A folder is left out whole: a file in it could have a list
+            that was not seen.
         """
-
-        def tell(error: OSError) -> None:
-            if unreadable is not None:
-                unreadable(str(error.filename), _why(error))
-
-        with _explained(str(self.root)):
-            walked = os.fwalk(self.root, follow_symlinks=False, onerror=tell)
-            for path, folders, files, folder in walked:
-                names = frozenset((*folders, *files))
-                folders[:] = sorted(name for name in folders if not name.startswith("."))
-                inside = Path(path).relative_to(self.root).as_posix()
-                yield PodFolder("" if inside == "." else f"{inside}/", names, folder)
+        tell = leave_out or (lambda name, why: None)
+        waiting: list[tuple[str, ...]] = [()]
+        n_folders = n_names = 0
+        while waiting:
+            steps = waiting.pop()
+            prefix = "".join(f"{step}/" for step in steps)
+            if n_folders >= MAX_FOLDERS:
+                tell(prefix, f"more than {MAX_FOLDERS:,} folders")
+                continue
+            n_folders += 1
+            try:
+                with self._folder(steps) as folder:
+                    if folder is None:
+                        if not steps:
+                            gone = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+                            raise _store_error(gone, str(self.root))
+                        continue
+                    with _explained(prefix):
+                        names, inside = _entries(folder, MAX_NAMES - n_names)
+                    n_names += len(names)
+                    if n_names > MAX_NAMES:
+                        tell(prefix, f"more than {MAX_NAMES:,} files")
+                        continue
+                    if len(steps) < MAX_DEPTH:
+                        waiting += ((*steps, name) for name in reversed(inside))
+                    else:
+                        for name in inside:
+                            tell(f"{prefix}{name}/", f"more than {MAX_DEPTH} folders deep")
+                    yield PodFolder(prefix, names, folder)
+            except StoreError as error:
+                if not steps:
+                    raise
+                tell(prefix, error.what)
 
     def write(self, name: str, content: bytes) -> None:
         """Put a file in place whole; on return it is on the disk."""
@@ -232,11 +259,29 @@ def _open(name: str, flags: int, folder: int) -> int:
     return os.open(name, flags | common, dir_fd=folder)
 
 
+def _entries(folder: int, most: int) -> tuple[frozenset[str], list[str]]:
+    """Return a folder's names, at most one more than ``most``, and which are folders to look in."""
+    with os.scandir(folder) as found:
+        entries = list(islice(found, most + 1))
+    inside = [
+        one.name
+        for one in entries
+        if not one.name.startswith(".") and _is_text(one.name) and one.is_dir(follow_symlinks=False)
+    ]
+    return frozenset(one.name for one in entries), sorted(inside)
+
+
 def _is_plain(folder: int, name: str) -> bool:
-    with suppress(OSError, UnicodeError):
-        name.encode()  # names that are not UTF-8 cannot be part of an id
-        return stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    with suppress(OSError):
+        return _is_text(name) and stat.S_ISREG(
+            os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+        )
     return False
+
+
+def _is_text(name: str) -> bool:
+    """Say whether a name is UTF-8: no other can be part of an id."""
+    return not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 def _state(folder: int, name: str) -> FileState | None:

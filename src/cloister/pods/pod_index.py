@@ -20,10 +20,10 @@ from cloister.pods.index_resource import (
     is_terms,
     terms_id,
 )
+from cloister.pods.solid_listing import N_THREADS, in_threads
 
 __all__ = ["PodIndex", "remove_index_resources"]
 
-N_THREADS: Final = 4  # that ask one server at a time
 MAX_STEP_BYTES: Final = 250  # of a file's name, with its list's ending: file systems allow 255
 
 
@@ -59,7 +59,7 @@ class PodIndex:
         gone = sorted(self._there - listed.keys())
         kept = sorted(self._there & listed.keys())
         with ThreadPoolExecutor(N_THREADS) as pool:
-            alike = list(pool.map(self._is_alike, kept))
+            alike = list(in_threads(pool, self._is_alike, kept))
         for doc_id in gone:
             self._remove(doc_id)
         for doc_id, same in zip(kept, alike, strict=True):

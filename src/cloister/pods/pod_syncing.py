@@ -1,8 +1,9 @@
 """Syncs many pods at once: no pod waits for another one that is slow or hostile.
 
-Folders are synced one after the other, since they share a disk. Pods on servers are synced at once,
-in two groups with threads of their own: those that were quick the last time, and those that were
-slow, failed or are new. So whatever the latter do, they delay each other alone.
+Folders and pods on servers have threads of their own, and of both those that were quick the last
+time, and those that were slow, failed or are new. A sync that takes too long for a quick one gives
+its place to another while it runs. So pods that are slow delay each other alone. Quick folders are
+synced one after the other, since they share a disk.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from cloister.pods.sync import SyncCounts
 
 __all__ = ["PodSyncing", "SyncOutcome"]
 
-N_AT_ONCE: Final = {"folder": 1, "quick": 12, "slow": 4}
+N_AT_ONCE: Final = {"folder": 1, "solid": 12, "slow folder": 4, "slow solid": 4}
 QUICK_S: Final = 30.0
 
 
@@ -57,6 +58,7 @@ class PodSyncing:
         self._n_busy = dict.fromkeys(N_AT_ONCE, 0)
         self._failed: set[PodId] = set()
         self._begun: dict[PodId, float] = {}
+        self._lanes: dict[PodId, str] = {}  # of the syncs that run
 
     def sync(
         self, pods: Iterable[RegisteredPod], timeout_s: float | None = None
@@ -104,11 +106,9 @@ class PodSyncing:
         return frozenset(self._failed)
 
     def _lane(self, pod: RegisteredPod) -> str:
-        if pod.kind == "folder":
-            return "folder"
         last = self._registry.sync_times.all().get(PodId(pod.pod_id))
         quick = last is not None and last.took_s < QUICK_S
-        return "quick" if quick and PodId(pod.pod_id) not in self._failed else "slow"
+        return pod.kind if quick and PodId(pod.pod_id) not in self._failed else f"slow {pod.kind}"
 
     def _fill(self, lane: str) -> None:
         while self._waiting[lane] and self._n_busy[lane] < N_AT_ONCE[lane]:
@@ -116,22 +116,38 @@ class PodSyncing:
             in_own_thread(partial(self._work, lane), "pod-sync")
 
     def _work(self, lane: str) -> None:
-        """Sync pods of a lane until none waits."""
+        """Sync pods of a lane until none waits, or the lane has threads enough."""
         while True:
             with self._lock:
-                if self._stopped or not self._waiting[lane]:
+                too_many = self._n_busy[lane] > N_AT_ONCE[lane]
+                if self._stopped or too_many or not self._waiting[lane]:
                     self._n_busy[lane] -= 1
                     return
                 pod = self._waiting[lane].pop(0)
-                self._begun[PodId(pod.pod_id)] = time.monotonic()
+                pod_id = PodId(pod.pod_id)
+                self._begun[pod_id] = time.monotonic()
+                self._lanes[pod_id] = lane
+            timer = threading.Timer(QUICK_S, self._make_way, [pod_id])
+            timer.daemon = True
+            timer.start()
             outcome = self._outcome(pod)
+            timer.cancel()
             with self._lock:
-                future = self._under_way.pop(PodId(pod.pod_id))
-                (self._failed.discard if outcome.error is None else self._failed.add)(
-                    PodId(pod.pod_id)
-                )
+                lane = self._lanes.pop(pod_id)
+                future = self._under_way.pop(pod_id)
+                (self._failed.discard if outcome.error is None else self._failed.add)(pod_id)
             self._told(outcome)
             future.set_result(outcome)
+
+    def _make_way(self, pod_id: PodId) -> None:
+        """Count a sync that takes long among the slow ones, and begin another in its place."""
+        with self._lock:
+            lane = self._lanes.get(pod_id, "slow")
+            if not lane.startswith("slow"):
+                self._lanes[pod_id] = f"slow {lane}"
+                self._n_busy[lane] -= 1
+                self._n_busy[f"slow {lane}"] += 1
+                self._fill(lane)
 
     def _outcome(self, pod: RegisteredPod) -> SyncOutcome:
         try:

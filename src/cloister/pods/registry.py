@@ -58,11 +58,13 @@ from cloister.search.shard_node import ShardNode
 from cloister.search.word_vector_table import WordVectors
 from cloister.store.incoming import incoming_file, lock_held, replace_file, sync_folder
 
-__all__ = ["PodRegistry", "RegisteredPod"]
+__all__ = ["MOST_SYNC_BYTES", "MOST_SYNC_S", "PodRegistry", "RegisteredPod"]
 
 PODS: Final = "pods.json"
 LOCK: Final = ".lock"
 MOST_SYNC_S: Final = 600.0  # of one pod; what was read stays, and the next sync goes on
+KEPT_S: Final = 24 * 3600.0  # texts of a pod are kept for so long after its last sync
+MOST_SYNC_BYTES: Final = 100_000_000  # of documents that one sync of one pod fetches for a node
 _KINDS: Final = ("pods", "server_pods", "adding")
 UNFINISHED: Final = "unfinished"  # a file for each change under way, locked while its process lives
 
@@ -111,8 +113,8 @@ class PodRegistry:
         How long pods may take to confirm the documents of one answer.
     read_share
         Of one processor, which searches may spend on one pod's server; no limit unless given.
-    most_sync_s
-        How long one sync of one pod may take.
+    most_sync_s, most_sync_bytes
+        How long one sync of one pod may take, and how much it may fetch of documents.
     """
 
     def __init__(
@@ -123,9 +125,10 @@ class PodRegistry:
         confirm_s: float = CONFIRM_S,
         read_share: float = math.inf,
         most_sync_s: float = MOST_SYNC_S,
+        most_sync_bytes: float = math.inf,
     ) -> None:
         self.home = Path(home)
-        self._most_sync_s = most_sync_s
+        self._most_sync_s, self._most_sync_bytes = most_sync_s, most_sync_bytes
         self.sync_s, self._confirm_s = sync_s, confirm_s
         self._read_share = read_share
         self.sync_times = SyncTimes(self.home)
@@ -158,6 +161,7 @@ class PodRegistry:
             gates, clients = list(self._gates.values()), list(self._clients)
         for gate in gates:
             gate.close()
+        self._courtesy.end()
         for client in clients:
             client.close()
 
@@ -357,25 +361,34 @@ class PodRegistry:
         keeping = pod.kind == "folder" or pod.keep_text
         return PodTexts(self._texts, PodId(pod.pod_id), keeping)
 
-    def sync(
-        self, pod: RegisteredPod, *, unreachable: Literal["keep", "hide"] = "keep"
-    ) -> SyncCounts:
+    def sync(self, pod: RegisteredPod) -> SyncCounts:
         """Bring a pod's documents, rights and kept texts up to date; see `cloister.pods.sync`."""
         watch = Stopwatch()
         try:
-            with within(self._most_sync_s):
+            with within(self._most_sync_s), self._courtesy.of(PodId(pod.pod_id)):
                 counts = sync(
                     self.datastore(pod),
                     self.shard(ServerId(pod.server_id)),
-                    unreachable=unreachable,
                     index_in_pod=pod.index_in_pod,
                     texts=self.texts(pod),
+                    most_bytes=self._most_sync_bytes,
                 )
         except CutSync:  # rights are fresh, and that is what hiding is about
             self._note_sync(pod, watch)
             raise
         self._note_sync(pod, watch)
         return counts
+
+    def erase_old_texts(self) -> None:
+        """Erase the kept texts of pods that were not synced for a day.
+
+        Nobody knows which of their documents are deleted by now.
+        """
+        times, now = self.sync_times.all(), time.time()
+        for pod_id in self.pods:
+            last = times.get(pod_id)
+            if last is None or now - last.began > KEPT_S:
+                self._texts.retain(pod_id, {})
 
     def _note_sync(self, pod: RegisteredPod, watch: Stopwatch) -> None:
         self.sync_times.note(PodId(pod.pod_id), watch.stop())
@@ -514,7 +527,7 @@ class PodRegistry:
         client = SolidClient(read_credentials(credentials), gate=self.gate(pod))
         with self._opening:
             self._clients.append(client)
-        return SolidPod(client, pod.address, owner=AgentId(pod.owner), courtesy=self._courtesy)
+        return SolidPod(client, pod.address, owner=AgentId(pod.owner))
 
     def _read(self, kind: str) -> list[RegisteredPod]:
         file = self.home / PODS

@@ -10,12 +10,14 @@ old rules until the next sync.
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from contextlib import AbstractContextManager, suppress
+from typing import Final
 
 from cloister.core.deadline import time_left
-from cloister.core.errors import AccessDenied, SettingsError, StoreError
+from cloister.core.errors import AccessDenied, DataError, SettingsError, StoreError
 from cloister.core.ids import AgentId, DocId, GroupId, PodId
 from cloister.core.rights import NOBODY, Reader, Rights
 from cloister.pods.datastore import checked_read, refused
@@ -23,9 +25,44 @@ from cloister.pods.extraction.pool import SEARCH_DEADLINE_S, RawDocument, extrac
 from cloister.pods.index_resource import terms_id
 from cloister.pods.web_access_control import AccessRules, Authorization, Mode
 
-__all__ = ["RuledPod"]
+__all__ = ["PodReaders", "RuledPod"]
 
 RuleChange = Callable[[AccessRules], AccessRules]
+MAX_POD_READERS: Final = 250_000
+
+
+class PodReaders:
+    """Counts the readers that a pod's documents name together. Threads may share it.
+
+    An index keeps them all, and writes them with each change of a right in any pod.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[DocId, int] = {}
+        self._n = 0
+
+    def require_room(self, doc_id: DocId, rights: Rights) -> None:
+        """Count a document's readers in the place of its earlier ones; raise if there is no room.
+
+        Examples
+        --------
+        >>> readers = PodReaders()
+        >>> readers.require_room(DocId("ann/a.txt"), Rights(agents=frozenset({AgentId("bob")})))
+        """
+        n = len(rights.agents) + len(rights.groups)
+        with self._lock:
+            self._n -= self._counts.pop(doc_id, 0)
+            if self._n + n > MAX_POD_READERS:
+                raise DataError(f"the pod's documents name more than {MAX_POD_READERS:,} readers")
+            self._counts[doc_id] = n
+            self._n += n
+
+    def retain(self, doc_ids: Container[DocId]) -> None:
+        """Forget all other documents."""
+        with self._lock:
+            self._counts = {name: n for name, n in self._counts.items() if name in doc_ids}
+            self._n = sum(self._counts.values())
 
 
 class RuledPod(ABC):

@@ -9,8 +9,9 @@ elsewhere has no members.
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Iterable
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from cloister.core.errors import AccessDenied, DataError, StoreError
 from cloister.core.ids import AgentId, GroupId
@@ -34,7 +35,8 @@ __all__ = ["AccessMoment", "FetchedList", "SolidAccess"]
 
 T = TypeVar("T")
 GroupMembers = dict[GroupId, frozenset[AgentId]]
-MAX_KEPT: Final = 50_000  # lists of which this program remembers what they said
+MAX_KEPT_BYTES: Final = 64_000_000  # of memory, for what a pod's lists said; one takes about 2 KB
+NAME_BYTES: Final = 150  # of memory for a name in a list or a group, besides its letters
 
 
 class FetchedList(NamedTuple):
@@ -72,9 +74,9 @@ class SolidAccess:
         self.client = client
         self.root = root
         self._group_servers = {origin(root), *map(origin, group_servers)}
-        self._addresses: dict[str, str] = {}  # of lists: servers do not move them
-        self._lists: dict[str, FetchedList] = {}  # as read last, by address, with reliable tags
-        self._groups: dict[str, _Groups] = {}
+        self._addresses = _Kept[str]()  # of lists: servers do not move them
+        self._lists = _Kept[FetchedList]()  # as read last, by address, with reliable tags
+        self._groups = _Kept[_Groups]()
         self._nobody = client.as_nobody()
 
     def now(self, max_bytes: int | None = None) -> AccessMoment:
@@ -92,7 +94,7 @@ class SolidAccess:
         found = self._addresses.get(resource)
         if found is None:
             found = self.client.acl_address(resource, response)
-            _keep(self._addresses, resource, found)
+            self._addresses.keep(resource, found, len(found))
         return found
 
     def fetch_list(self, resource: str) -> FetchedList:
@@ -110,16 +112,16 @@ class SolidAccess:
             max_bytes=MAX_LIST_BYTES,
         )
         if response.status in ABSENT:
-            self._lists.pop(address, None)
+            self._lists.forget(address)
             return FetchedList(None, "")
         digest = hashlib.blake2b(response.content, digest_size=32).digest()
         if known is not None and (response.status == NOT_MODIFIED or digest == known.digest):
             return known._replace(etag=response.etag or known.etag)
-        self._lists.pop(address, None)
+        self._lists.forget(address)
         acl = read_acl(response.content, address)
         found = FetchedList(acl, response.etag, digest=digest)
         if response.is_settled:
-            _keep(self._lists, address, found)
+            self._lists.keep(address, found, _list_bytes(acl))
         return found._replace(n_read=len(response.content))
 
     def store_list(self, resource: str, acl: AccessControlList, etag: str) -> None:
@@ -162,12 +164,12 @@ class SolidAccess:
             )
             if response.status == NOT_MODIFIED and known is not None:
                 return known
-            self._groups.pop(document, None)
+            self._groups.forget(document)
             found = _Groups(read_groups(response.content, document), response.etag)
         except (AccessDenied, StoreError, DataError):
             return _Groups({}, "")
         if response.is_settled:
-            _keep(self._groups, document, found)
+            self._groups.keep(document, found, _groups_bytes(found.members))
         return found._replace(n_read=len(response.content))
 
 
@@ -229,8 +231,43 @@ class AccessMoment:
             raise DataError("the pod's access control lists are too long", where=where)
 
 
-def _keep(kept: dict[str, T], name: str, value: T) -> None:
-    """Remember something; where there is too much of it, begin again."""
-    if len(kept) >= MAX_KEPT:
-        kept.clear()
-    kept[name] = value
+class _Kept(Generic[T]):
+    """Remembers values by name; where they take too much memory it begins again."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[str, tuple[T, int]] = {}
+        self._n_bytes = 0
+
+    def get(self, name: str) -> T | None:
+        found = self._kept.get(name)
+        return None if found is None else found[0]
+
+    def keep(self, name: str, value: T, n_bytes: int) -> None:
+        n_bytes += len(name) + NAME_BYTES
+        self.forget(name)
+        with self._lock:
+            if self._n_bytes + n_bytes > MAX_KEPT_BYTES:
+                self._kept, self._n_bytes = {}, 0
+            self._kept[name] = value, n_bytes
+            self._n_bytes += n_bytes
+
+    def forget(self, name: str) -> None:
+        with self._lock:
+            self._n_bytes -= self._kept.pop(name, (None, 0))[1]
+
+
+def _list_bytes(acl: AccessControlList) -> int:
+    """Return how much memory a list takes, roughly."""
+    rules = acl.authorizations
+    return 1_000 + sum(
+        _names_bytes((*rule.agents, *rule.groups, *rule.access_to, *rule.default)) for rule in rules
+    )
+
+
+def _groups_bytes(members: GroupMembers) -> int:
+    return _names_bytes(members) + sum(map(_names_bytes, members.values()))
+
+
+def _names_bytes(names: Iterable[str]) -> int:
+    return sum(len(name) + NAME_BYTES for name in names)

@@ -22,7 +22,7 @@ from urllib.parse import quote, urljoin
 from cloister.core.deadline import time_left
 from cloister.core.errors import AccessDenied, DataError, SettingsError, StoreError
 from cloister.core.ids import AgentId
-from cloister.pods.acl_turtle import parse_turtle
+from cloister.pods.acl_turtle import MAX_TURTLE_BYTES, parse_turtle
 from cloister.pods.document_text import MAX_DOCUMENT_BYTES
 from cloister.pods.dpop import DPoPKey
 from cloister.pods.pod_gate import PodAway, PodGate
@@ -38,7 +38,7 @@ from cloister.pods.solid_http import (
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Listing", "SolidClient", "SolidCredentials"]
+__all__ = ["ListingRoom", "SolidClient", "SolidCredentials"]
 
 REFRESH_S: Final = 60.0  # before its end a token is replaced
 UNAUTHORIZED: Final = 401
@@ -81,21 +81,41 @@ class SolidCredentials(NamedTuple):
         return f"SolidCredentials(issuer={self.issuer!r}, web_id={self.web_id!r})"
 
 
-class Listing(NamedTuple):
-    """What a container holds.
+class ListingRoom:
+    """How much of a pod's listings may still be fetched and read. Threads may share it.
 
     Parameters
     ----------
-    members
-        Addresses, each with a digest of what the listing says of it: its size, and when it changed.
-        It is empty where the server says nothing.
     n_bytes, n_turtle_bytes
-        How long the listing is, and how much of it was Turtle, which takes long to read.
+        Of listings together; of those in Turtle, which takes long to read.
+
+    Examples
+    --------
+    >>> room = ListingRoom(100, 10)
+    >>> room.take(60)
+    >>> room.n_bytes
+    40
+    >>> room.take(20, turtle=True)
+    Traceback (most recent call last):
+    ...
+    cloister.core.errors.DataError: the pod's listings are too long; ...
     """
 
-    members: dict[str, str]
-    n_bytes: int
-    n_turtle_bytes: int
+    def __init__(
+        self, n_bytes: int = MAX_LISTING_BYTES, n_turtle_bytes: int = MAX_TURTLE_BYTES
+    ) -> None:
+        self._lock = threading.Lock()
+        self.n_bytes, self.n_turtle_bytes = n_bytes, n_turtle_bytes
+
+    def take(self, n_bytes: int, *, turtle: bool = False) -> None:
+        """Use some of the room for a listing that was fetched; raise where there is too little."""
+        with self._lock:
+            self.n_bytes -= n_bytes
+            fits = self.n_bytes >= 0 and not (turtle and n_bytes > self.n_turtle_bytes)
+            if fits and turtle:
+                self.n_turtle_bytes -= n_bytes
+        if not fits:
+            raise DataError("the pod's listings are too long")
 
 
 class _Token(NamedTuple):
@@ -220,20 +240,33 @@ class SolidClient:
         """Remove a resource; on condition that it has that tag."""
         return self.request("DELETE", url, headers={"if-match": etag} if etag else None)
 
-    def members(self, container: str) -> Listing:
+    def members(self, container: str, room: ListingRoom | None = None) -> dict[str, str]:
         """Return what a container holds (``ldp:contains``).
 
-        What a listing names that does not lie directly in the container is left out. N-Triples are
-        asked for: they are read line by line, in a tenth of the time.
+        Each address comes with a digest of what the listing says of it: its size, and when it
+        changed. It is empty where the server says nothing. What a listing names that does not lie
+        directly in the container is left out. N-Triples are asked for: they are read line by line,
+        in a tenth of the time.
+
+        Parameters
+        ----------
+        room
+            Is used up by listings before they are read.
         """
-        response = self.get(
-            container, accept=f"{N_TRIPLES}, {TURTLE};q=0.5", max_bytes=MAX_LISTING_BYTES
-        )
-        n_bytes = len(response.content)
-        if response.media_type == N_TRIPLES:
-            said, n_turtle_bytes = _read_triples(response.content, container), 0
-        else:
-            said, n_turtle_bytes = _read_turtle(response.content, container), n_bytes
+        room = room or ListingRoom()
+        max_bytes = min(MAX_LISTING_BYTES, room.n_bytes)
+        if max_bytes <= 0:
+            room.take(1)
+        try:
+            accept = f"{N_TRIPLES}, {TURTLE};q=0.5"
+            response = self.get(container, accept=accept, max_bytes=max_bytes)
+        except DataError:
+            room.take(max_bytes)
+            raise
+        is_turtle = response.media_type != N_TRIPLES
+        room.take(len(response.content), turtle=is_turtle)
+        read = _read_turtle if is_turtle else _read_triples
+        said = read(response.content, container)
         contained = {value for _, name, value in said if name == LDP_CONTAINS}
         found: dict[str, list[str]] = {
             one: [] for one in sorted(contained) if _is_directly_in(one, container)
@@ -241,8 +274,7 @@ class SolidClient:
         for subject, name, value in sorted(said):
             if subject in found and name != LDP_CONTAINS:
                 found[subject].append(f"{name} {value}\n")
-        members = {one: _digest(lines) for one, lines in found.items()}
-        return Listing(members, n_bytes, n_turtle_bytes)
+        return {one: _digest(lines) for one, lines in found.items()}
 
     def acl_address(self, url: str, response: SolidResponse | None = None) -> str:
         """Return where a resource's access control list is, by its ``Link`` header.

@@ -6,23 +6,24 @@ out and named, and the rest of the pod is listed all the same.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
+from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
 from cloister.core.errors import AccessDenied, DataError, SettingsError
-from cloister.core.ids import MAX_ID_LENGTH
-from cloister.pods.courtesy import Courtesy
-from cloister.pods.datastore import LeftOut
-from cloister.pods.solid_client import Listing, SolidClient
+from cloister.pods.courtesy import considerate
+from cloister.pods.datastore import Dropped
+from cloister.pods.solid_client import ListingRoom, SolidClient
 
-__all__ = ["Dropped", "ListingLimits", "N_THREADS", "in_threads", "listed_addresses"]
+__all__ = ["ListingLimits", "N_THREADS", "in_threads", "listed_addresses"]
 
 T = TypeVar("T")
 R = TypeVar("R")
 N_THREADS: Final = 4  # that ask one server at a time
-N_NAMED: Final = 1_000  # of what was left out; the rest is counted
+N_AHEAD: Final = 2 * N_THREADS
 
 
 class ListingLimits(NamedTuple):
@@ -45,42 +46,28 @@ class ListingLimits(NamedTuple):
     listing_bytes: int = 64_000_000
     turtle_bytes: int = 8_000_000
 
-
-class Dropped:
-    """Names what one sync leaves out of a pod, and why. Threads may share it."""
-
-    def __init__(self) -> None:
-        self._named: list[LeftOut] = []
-        self._n = 0
-
-    def add(self, name: str, why: str) -> None:
-        """Note something that is left out."""
-        self._n += 1
-        if len(self._named) < N_NAMED:
-            self._named.append(LeftOut(name[:MAX_ID_LENGTH], why))
-
-    def named(self) -> list[LeftOut]:
-        """Return what was left out; of very many the first, and how many there are besides.
-
-        Examples
-        --------
-        >>> dropped = Dropped()
-        >>> dropped.add("https://pods.example/ann/a/", "too deep")
-        >>> dropped.named()
-        [LeftOut(name='https://pods.example/ann/a/', reason='too deep')]
-        """
-        more = self._n - len(self._named)
-        return [*self._named, *([LeftOut("", f"and {more} more")] if more else [])]
+    def room(self) -> ListingRoom:
+        """Return the room that the listings of one sync have."""
+        return ListingRoom(self.listing_bytes, self.turtle_bytes)
 
 
 def in_threads(pool: ThreadPoolExecutor, work: Callable[[T], R], given: Iterable[T]) -> Iterator[R]:
-    """Do work in a pool's threads, under the deadline of this one; give results in order."""
-    futures = [pool.submit(copy_context().run, work, one) for one in given]
+    """Do work in a pool's threads, under the deadline of this one; give results in order.
+
+    No more is begun than a few results ahead of the one that is given. Searches go first.
+    """
+    left = iter(given)
+    careful = considerate(work)
+    begun: deque[Future[R]] = deque()
     try:
-        for future in futures:
-            yield future.result()
+        while True:
+            for one in islice(left, N_AHEAD - len(begun)):
+                begun.append(pool.submit(copy_context().run, careful, one))
+            if not begun:
+                return
+            yield begun.popleft().result()
     finally:
-        for future in futures:
+        for future in begun:
             future.cancel()
 
 
@@ -89,54 +76,42 @@ def listed_addresses(
     pool: ThreadPoolExecutor,
     root: str,
     limits: ListingLimits,
+    room: ListingRoom,
     dropped: Dropped,
-    courtesy: Courtesy,
 ) -> dict[str, str]:
     """Return the addresses of all resources in a pod, each with what its container says of it.
 
     Containers are listed level by level; what may not be listed is left out.
     """
+
+    def listed(container: str) -> dict[str, str]:
+        try:
+            return client.members(container, room)
+        except AccessDenied:
+            return {}
+        except (DataError, SettingsError) as error:
+            dropped.add(container, error.what)
+            return {}
+
     found: dict[str, str] = {}
-    level, n_containers, n_bytes, n_turtle = [root], 0, 0, 0
+    level, n_containers = [root], 0
     for _ in range(limits.depth + 1):
-        room = max(0, limits.n_containers - n_containers)
-        _drop(dropped, level[room:], f"more than {limits.n_containers} containers")
-        level = level[:room]
+        n_left = max(0, limits.n_containers - n_containers)
+        _drop(dropped, level[n_left:], f"more than {limits.n_containers} containers")
+        level = level[:n_left]
         n_containers += len(level)
         deeper: list[str] = []
-        listings = in_threads(pool, lambda one: _listed(client, one, dropped, courtesy), level)
-        for container, listing in zip(level, listings, strict=True):
-            n_bytes, n_turtle = n_bytes + listing.n_bytes, n_turtle + listing.n_turtle_bytes
-            if n_bytes > limits.listing_bytes or n_turtle > limits.turtle_bytes:
-                dropped.add(container, "the pod's listings are too long")
-                continue
-            for address, said in listing.members.items():
-                if address.endswith("/"):
-                    deeper.append(address)
-                else:
-                    found[address] = said
+        for n_listed, members in enumerate(in_threads(pool, listed, level), 1):
+            deeper += (address for address in members if address.endswith("/"))
+            found |= {name: said for name, said in members.items() if not name.endswith("/")}
+            if len(found) > 2 * limits.n_documents:
+                _drop(dropped, [*level[n_listed:], *deeper], "too many documents before it")
+                return found
         level = deeper
-        if not level:
-            return found
-        if len(found) > 2 * limits.n_documents:
-            break
-    _drop(dropped, level, f"more than {limits.depth} containers deep, or too much before it")
+    _drop(dropped, level, f"more than {limits.depth} containers deep")
     return found
 
 
 def _drop(dropped: Dropped, names: Iterable[str], why: str) -> None:
     for name in names:
         dropped.add(name, why)
-
-
-def _listed(client: SolidClient, container: str, dropped: Dropped, courtesy: Courtesy) -> Listing:
-    courtesy.begin()
-    try:
-        return client.members(container)
-    except AccessDenied:
-        return Listing({}, 0, 0)
-    except (DataError, SettingsError) as error:
-        dropped.add(container, error.what)
-        return Listing({}, 0, 0)
-    finally:
-        courtesy.rest()

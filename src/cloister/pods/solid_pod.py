@@ -16,9 +16,9 @@ from urllib.parse import quote, unquote
 from cloister.core.errors import AccessDenied, Conflict, DataError, SettingsError, StoreError
 from cloister.core.ids import MAX_ID_LENGTH, AgentId, DocId, PodId, checked_id
 from cloister.core.rights import NOBODY, Reader, Rights
-from cloister.pods.courtesy import Courtesy
 from cloister.pods.datastore import (
     DATA_ENDING,
+    Dropped,
     LeftOut,
     Resource,
     checked_read,
@@ -30,13 +30,12 @@ from cloister.pods.extraction.pool import RawDocument
 from cloister.pods.index_resource import terms_id
 from cloister.pods.pod_files import checked_name
 from cloister.pods.pod_gate import PodAway
-from cloister.pods.ruled_pod import RuledPod
+from cloister.pods.ruled_pod import PodReaders, RuledPod
 from cloister.pods.solid_access import AccessMoment, SolidAccess
 from cloister.pods.solid_client import SolidClient
 from cloister.pods.solid_http import ABSENT, REFUSED, SolidResponse, checked_address
 from cloister.pods.solid_listing import (
     N_THREADS,
-    Dropped,
     ListingLimits,
     in_threads,
     listed_addresses,
@@ -77,8 +76,6 @@ class SolidPod(RuledPod):
         Addresses of servers from which groups may be fetched, besides the pod's own.
     limits
         How much of the pod is looked at.
-    courtesy
-        Holds listings back while somebody searches.
     """
 
     n_readers = N_THREADS
@@ -91,7 +88,6 @@ class SolidPod(RuledPod):
         owner: AgentId,
         group_servers: Iterable[str] = (),
         limits: ListingLimits | None = None,
-        courtesy: Courtesy | None = None,
     ) -> None:
         if not root.endswith("/"):
             raise SettingsError("a pod's address ends in a slash", where=root)
@@ -100,8 +96,8 @@ class SolidPod(RuledPod):
         self.owner = AgentId(checked_id(owner))
         self._access = SolidAccess(client, root, group_servers)
         self._limits = limits or ListingLimits()
-        self._courtesy = courtesy or Courtesy()
         self._known: dict[str, _Known] = {}
+        self._readers = PodReaders()
 
     @property
     def pod_id(self) -> PodId:
@@ -111,10 +107,9 @@ class SolidPod(RuledPod):
     def resources(self, left_out: list[LeftOut] | None = None) -> Iterator[Resource]:
         """Give all documents that can be indexed, in the order of their addresses."""
         dropped, limits = Dropped(), self._limits
-        moment = self._access.now(limits.turtle_bytes)
+        room = limits.room()
 
         def look(listed: tuple[str, str]) -> Resource | None:
-            self._courtesy.begin()
             try:
                 return self._resource(*listed, moment)
             except PodAway:
@@ -122,18 +117,16 @@ class SolidPod(RuledPod):
             except (DataError, SettingsError, StoreError) as error:
                 dropped.add(listed[0], error.what)
                 return None
-            finally:
-                self._courtesy.rest()
 
         with ThreadPoolExecutor(N_THREADS, thread_name_prefix="pod-listing") as pool:
-            listed = listed_addresses(
-                self._client, pool, self._root, limits, dropped, self._courtesy
-            )
+            listed = listed_addresses(self._client, pool, self._root, limits, room, dropped)
+            moment = self._access.now(room.n_turtle_bytes)
             documents = sorted(one for one in listed.items() if self._holds_document(one[0]))
             for address, _ in documents[limits.n_documents :]:
                 dropped.add(address, f"more than {limits.n_documents} documents")
             del documents[limits.n_documents :]
             self._known = {one: self._known[one] for one, _ in documents if one in self._known}
+            self._readers.retain({DocId(one) for one, _ in documents})
             for found in in_threads(pool, look, documents):
                 if found is not None:
                     yield found
@@ -144,7 +137,10 @@ class SolidPod(RuledPod):
         """Return one document as it is now; None where it is not there or cannot be indexed."""
         if not self._holds_document(doc_id):
             return None
-        return self._resource(doc_id, "", self._access.now())
+        try:
+            return self._resource(doc_id, "", self._access.now())
+        except DataError:
+            return None
 
     def content(self, doc_id: DocId, *, max_bytes: int = MAX_DOCUMENT_BYTES) -> RawDocument:
         """Return a document as the server gives it, for the index."""
@@ -233,9 +229,10 @@ class SolidPod(RuledPod):
 
     def data_ids(self) -> Iterator[DocId]:
         """Give the addresses of all data, in order."""
+        limits = self._limits
         with ThreadPoolExecutor(N_THREADS) as pool:
             found = listed_addresses(
-                self._client, pool, self._root, self._limits, Dropped(), self._courtesy
+                self._client, pool, self._root, limits, limits.room(), Dropped()
             )
         yield from (DocId(address) for address in sorted(found) if self._holds_data(address))
 
@@ -357,6 +354,7 @@ class SolidPod(RuledPod):
         except AccessDenied:
             return None
         rights = rules.rights(owner=self.owner, members=moment.members(rules))
+        self._readers.require_room(DocId(address), rights)
         return Resource(DocId(address), known.etag, rights_tag(rights), rights)
 
     def _looked_up(self, address: str, said: str) -> _Known:

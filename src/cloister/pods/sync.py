@@ -15,9 +15,11 @@ Between two syncs the index may be behind the pod. A text is shown only after
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, Literal, NamedTuple, Protocol
+from functools import partial
+from typing import Final, NamedTuple, Protocol
 
 from cloister.core.errors import StoreError
 from cloister.core.ids import DocId, PodId
@@ -25,6 +27,7 @@ from cloister.core.rights import NOBODY, Rights
 from cloister.index.analysis import TextAnalysis
 from cloister.index.shard import IndexedDocument
 from cloister.index.term_counts import TermCounts
+from cloister.pods.courtesy import considerate
 from cloister.pods.datastore import Datastore, LeftOut, Resource
 from cloister.pods.document_reading import (
     DocumentReader,
@@ -126,9 +129,9 @@ def sync(
     datastore: Datastore,
     index: SyncedIndex,
     *,
-    unreachable: Literal["keep", "hide"] = "keep",
     index_in_pod: bool = False,
     texts: PodTexts | None = None,
+    most_bytes: float = math.inf,
 ) -> SyncCounts:
     """Make an index hold what a pod holds, with the rights that hold there.
 
@@ -138,10 +141,6 @@ def sync(
         The pod.
     index
         With no changes that wait for a commit.
-    unreachable
-        What becomes of the documents in the index when the pod does not answer: they stay as at
-        the last sync, or nobody may read them until the pod answers again. The error is raised
-        in both cases.
     index_in_pod
         Whether the pod keeps an index resource beside each document, from which this index and
         others can be made. They are written with the documents' rules. Without Write the client is
@@ -149,22 +148,19 @@ def sync(
     texts
         Where texts are kept, and failures remembered. What is kept of documents that are gone or
         changed is erased before any text is read.
+    most_bytes
+        Of documents that are fetched by this sync.
 
     Raises
     ------
     CutSync
         The pod stopped to answer while documents were read: what was read is in the index.
     StoreError
-        The pod does not answer.
+        The pod does not answer. What the index has of it stays as it was.
     """
     held = _held(index, datastore.pod_id)
     not_listed: list[LeftOut] = []
-    try:
-        listed = {resource.doc_id: resource for resource in datastore.resources(not_listed)}
-    except StoreError:
-        if unreachable == "hide":
-            _take_away(index, (), dict.fromkeys(held, NOBODY))
-        raise
+    listed = {resource.doc_id: resource for resource in datastore.resources(not_listed)}
     plan = _plan(held, listed)
     _take_away(index, plan.gone, plan.rights)
     if texts is not None:
@@ -172,22 +168,27 @@ def sync(
     tags = {doc_id: held[doc_id].etag for doc_id in plan.rights}
     _confirm_rights(datastore, index, {doc_id: tag for doc_id, tag in tags.items() if tag})
     pod_index = PodIndex(datastore, index.analysis) if index_in_pod else None
-    reader = DocumentReader(datastore, pod_index, texts)
+    reader = DocumentReader(datastore, pod_index, texts, most_bytes=most_bytes)
     n_indexed = 0
+
+    def put(batch: Sequence[ReadDocument]) -> None:
+        keep_texts(texts, batch)
+        add_documents(index, batch)
+        index.commit()
+
     try:
         if pod_index is not None:
             pod_index.mend(listed)
         for batch in _batches(reader.read(plan.to_read)):
-            keep_texts(texts, batch)
-            add_documents(index, batch)
-            index.commit()
+            considerate(put)(batch)
             n_indexed += len(batch)
             tags = {one.document.doc_id: one.document.etag for one in batch}
             _confirm_changed(datastore, index, {name: tags[name] for name in tags if name in held})
         left_out = frozenset(DocId(one.name) for one in reader.left_out)
         _take_away(index, [doc_id for doc_id in left_out if doc_id in held], {})
         if texts is not None:
-            _keep_missing(datastore, texts, listed, left_out)
+            missing = DocumentReader(datastore, None, texts, most_bytes=most_bytes)
+            _keep_missing(missing, texts, listed, left_out)
         if pod_index is not None:
             done = {resource.doc_id for resource in plan.to_read}
             pod_index.fill(one for doc_id, one in listed.items() if doc_id not in done)
@@ -236,6 +237,7 @@ def _plan(held: Mapping[DocId, _Held], listed: Mapping[DocId, Resource]) -> _Pla
         if before is not None and before.rights != resource.rights:
             # The old text was never meant for the new readers: nobody has it meanwhile.
             rights[doc_id] = NOBODY if changed else resource.rights
+    to_read.sort(key=lambda one: one.doc_id in held)  # a sync that is cut reads new ones first
     return _Plan([doc_id for doc_id in held if doc_id not in listed], rights, to_read)
 
 
@@ -299,7 +301,7 @@ def _batches(documents: Iterable[ReadDocument]) -> Iterator[list[ReadDocument]]:
 
 
 def _keep_missing(
-    datastore: Datastore,
+    reader: DocumentReader,
     texts: PodTexts,
     listed: Mapping[DocId, Resource],
     left_out: frozenset[DocId],
@@ -307,11 +309,9 @@ def _keep_missing(
     """Keep texts of documents that are indexed already: after a restore, or an update."""
     etags = {name: one.etag for name, one in listed.items() if name not in left_out}
     missing = texts.missing(etags)
-    found = DocumentReader(datastore, None, texts).read(
-        one for name, one in listed.items() if name in missing
-    )
+    found = reader.read(one for name, one in listed.items() if name in missing)
     for batch in _batches(found):
-        keep_texts(texts, batch)
+        considerate(partial(keep_texts, texts))(batch)
 
 
 def _held(index: SyncedIndex, pod_id: PodId) -> dict[DocId, _Held]:

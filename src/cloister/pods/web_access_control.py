@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from cloister.core.errors import DataError
 from cloister.core.ids import AgentId, GroupId
 from cloister.core.rights import Reader, Rights
 
@@ -35,6 +36,7 @@ __all__ = [
 
 Members = Mapping[GroupId, frozenset[AgentId]]
 NO_MEMBERS: Final[Members] = {}
+MAX_READERS: Final = 2_000  # of one document: an index keeps all, with the members of groups
 
 
 class Mode(StrEnum):
@@ -131,9 +133,18 @@ class AccessRules(NamedTuple):
         members
             The members of those groups that are defined by a list of members. Other groups stay
             groups, to which a reader belongs by a verified statement.
+
+        Raises
+        ------
+        DataError
+            They are more than an index keeps.
         """
         reading = [rule for rule in self.authorizations if Mode.READ in rule.modes]
         groups = frozenset[GroupId]().union(*(rule.groups for rule in reading))
+        n_named = sum(len(rule.agents) for rule in reading)
+        n_members = sum(len(members[group]) if group in members else 1 for group in groups)
+        if n_named + n_members > MAX_READERS:
+            raise DataError(f"more than {MAX_READERS:,} readers")
         agents = frozenset[AgentId]().union(
             *(rule.agents for rule in reading), *(members.get(group, ()) for group in groups)
         )

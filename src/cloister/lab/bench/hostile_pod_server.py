@@ -1,6 +1,7 @@
 """A Solid server with hostile pods, run as a program that prints its port.
 
-It behaves until it reads a line, so that its pods can be added. From then on:
+It behaves until it reads a line, so that its pods can be added: each has documents of a few words.
+From then on each listing of a pod says that all its documents changed, and:
 
 ``drip``
     Its listing and its access control lists come at once, its documents byte by byte.
@@ -12,13 +13,14 @@ It behaves until it reads a line, so that its pods can be added. From then on:
     A word of 16 MB, tags that a quadratic parser cannot get through, 100,000 brackets, a letter
     with 256,000 accents.
 ``bomb``
-    Compressed documents that unpack to 50 MB.
+    Documents of 50 MB, compressed.
 ``tiny``
     Thousands of tiny documents.
 
-Everybody may read all of it, and all of it holds the words that users search for. A server that
-never reads a line serves as an honest one: its pods ``honest-0``, ``honest-1`` and so on have one
-document each, for one user.
+Everybody may read all of it, and all of it holds the words that users search for. It answers each
+line with how often each kind was asked for what makes it hostile, as JSON. A server that never
+reads a line serves as an honest one: its pods ``honest-0``, ``honest-1`` and so on are of one user
+each.
 """
 
 from __future__ import annotations
@@ -28,19 +30,22 @@ import json
 import sys
 import threading
 import time
+from collections import Counter
 from email.utils import formatdate
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 
-__all__ = ["COMMON", "HONEST", "KINDS", "main", "word_of"]
+__all__ = ["COMMON", "HONEST", "KINDS", "N_HONEST", "main", "ward_of", "word_of"]
 
 KINDS: Final = ("drip", "hang", "tree", "word", "html", "json", "marks", "bomb", "tiny")
 HONEST: Final = "honest-"
+N_HONEST: Final = 5  # documents of an honest pod
 COMMON: Final = "cough"  # is in every hostile document
+MEDIA_TYPES: Final = {"html": "text/html", "json": "application/json", "txt": "text/plain"}
 DRIP_S: Final = 0.5
 N_DOCUMENTS: Final = 10  # of each kind but the tiny ones
-CHANGED: Final = formatdate(time.time() - 3600, usegmt=True)
+BEGAN: Final = time.time() - 36_000
 PUBLIC: Final = """@prefix acl: <http://www.w3.org/ns/auth/acl#>.
 <#r> a acl:Authorization; acl:agentClass <http://xmlns.com/foaf/0.1/Agent>; acl:mode acl:Read;
     acl:accessTo <{0}>; acl:default <{0}>."""
@@ -51,6 +56,11 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 128
     n_tiny = 10_000
     hostile = threading.Event()
+
+    def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
+        self.asked = Counter[str]()
+        self.n_changes = Counter[str]()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -77,8 +87,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, *, with_body: bool) -> None:
         kind, _, rest = self.path.lstrip("/").partition("/")
         root = f"http://localhost:{self.server.server_address[1]}/"
-        is_document = with_body and rest and not rest.endswith(("/", ".acl"))
-        if self.server.hostile.is_set() and (kind == "hang" or (kind == "drip" and is_document)):
+        is_hostile = self.server.hostile.is_set() and kind in KINDS
+        is_document = with_body and bool(rest) and not rest.endswith(("/", ".acl"))
+        if is_hostile:
+            is_telling = is_document or kind == "hang" or (kind == "tree" and rest.endswith("/"))
+            self.server.asked[kind] += is_telling
+            self.server.n_changes[kind] += not rest
+        if is_hostile and (kind == "hang" or (kind == "drip" and is_document)):
             self._drip()
         elif self.path == "/.well-known/openid-configuration":
             self._send(json.dumps({"token_endpoint": root + "token"}).encode(), "application/json")
@@ -93,12 +108,16 @@ class _Handler(BaseHTTPRequestHandler):
             lines = [
                 f"<{here}> <http://www.w3.org/ns/ldp#contains> <{here}{name}> ." for name in names
             ]
-            lines += [f'<{here}{name}> <urn:changed> "{CHANGED}" .' for name in names]
+            lines += [f'<{here}{name}> <urn:changed> "{self._changed(kind)}" .' for name in names]
             self._send("\n".join(lines).encode(), "application/n-triples", with_body=with_body)
         else:
-            content, media_type = _document(kind)
-            encoding = "gzip" if kind == "bomb" and self.server.hostile.is_set() else ""
+            content = _hostile(kind) if is_hostile else _harmless(kind, rest)
+            encoding = "gzip" if is_hostile and kind == "bomb" and with_body else ""
+            media_type = MEDIA_TYPES[_ending(kind)]
             self._send(content, media_type, encoding=encoding, with_body=with_body)
+
+    def _changed(self, kind: str) -> str:
+        return formatdate(BEGAN + self.server.n_changes[kind], usegmt=True)
 
     def _names(self, kind: str, rest: str) -> list[str]:
         if kind == "tree" and self.server.hostile.is_set():
@@ -107,9 +126,8 @@ class _Handler(BaseHTTPRequestHandler):
             return []
         n_documents = self.server.n_tiny if kind == "tiny" else N_DOCUMENTS
         if kind.startswith(HONEST):
-            n_documents = 1
-        ending = {"html": "html", "json": "json"}.get(kind, "txt")
-        return [f"{number}.{ending}" for number in range(n_documents)]
+            n_documents = N_HONEST
+        return [f"{number}.{_ending(kind)}" for number in range(n_documents)]
 
     def _drip(self) -> None:
         try:
@@ -130,12 +148,12 @@ class _Handler(BaseHTTPRequestHandler):
         encoding: str = "",
         with_body: bool = True,
     ) -> None:
-        name = self.path.rsplit("/", 1)[1]
+        kind, name = self.path.split("/")[1], self.path.rsplit("/", 1)[1]
         self.send_response(status)
         self.send_header("content-type", media_type)
         self.send_header("content-length", str(len(content)))
-        self.send_header("etag", '"1"')
-        self.send_header("last-modified", CHANGED)
+        self.send_header("etag", f'"{self.server.n_changes[kind]}"')
+        self.send_header("last-modified", self._changed(kind))
         self.send_header("link", f'<{name}.acl>; rel="acl"')
         if encoding:
             self.send_header("content-encoding", encoding)
@@ -145,39 +163,57 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def word_of(number: int) -> str:
-    """Return the word that is in one user's documents alone."""
+    """Return the word that is in two documents of one user alone."""
     return f"zebra{number}"
 
 
+def ward_of(number: int) -> str:
+    """Return the word that is in all other documents of one user alone."""
+    return f"ward{number}"
+
+
+def _ending(kind: str) -> str:
+    return kind if kind in ("html", "json") else "txt"
+
+
+def _harmless(kind: str, name: str) -> bytes:
+    text = f"{COMMON} and nothing else"
+    if kind.startswith(HONEST):
+        user = int(kind.removeprefix(HONEST))
+        number = name.removesuffix(".txt")
+        text = f"{word_of(user)} {COMMON}" if number == "0" else f"{ward_of(user)}, bed {number}"
+    return (json.dumps(text) if kind == "json" else text).encode()
+
+
 @cache
-def _document(kind: str) -> tuple[bytes, str]:
+def _hostile(kind: str) -> bytes:
     if kind == "word":
-        return f"{COMMON} ".encode() + b"x" * 15_999_000, "text/plain"
+        return f"{COMMON} ".encode() + b"x" * 15_999_000
     if kind == "html":
-        return f"<p>{COMMON}</p>".encode() + b"<a " * 10_000, "text/html"
+        return f"<p>{COMMON}</p>".encode() + b"<a " * 10_000
     if kind == "json":
-        return b"[" * 100_000 + f'"{COMMON}"'.encode() + b"]" * 100_000, "application/json"
+        return b"[" * 100_000 + f'"{COMMON}"'.encode() + b"]" * 100_000
     if kind == "marks":
         accents = "\N{COMBINING ACUTE ACCENT}" * 128_000 + "\N{COMBINING DOT BELOW}" * 128_000
-        return f"{COMMON} a{accents}".encode(), "text/plain"
+        return f"{COMMON} a{accents}".encode()
     if kind == "bomb":
-        return gzip.compress(f"{COMMON} ".encode() + bytes(50_000_000), 1), "text/plain"
-    if kind.startswith(HONEST):
-        return f"{word_of(int(kind.removeprefix(HONEST)))} {COMMON}".encode(), "text/plain"
-    return f"{COMMON} and nothing else".encode(), "text/plain"
+        return gzip.compress(f"{COMMON} ".encode() + b" " * 50_000_000, 1)
+    return _harmless(kind, "")
 
 
 def main(arguments: list[str]) -> None:
     """Serve until standard input ends; be hostile from its first line on."""
-    server = _Server(("127.0.0.1", 0), _Handler)
+    server = _Server(_Handler)
     server.n_tiny = int(arguments[0])
     for kind in KINDS:
-        _document(kind)  # made before anybody waits for it
+        _hostile(kind)  # made before anybody waits for it
     threading.Thread(target=server.serve_forever, daemon=True).start()
     sys.stdout.write(f"{server.server_address[1]}\n")
     sys.stdout.flush()
     for _ in sys.stdin:
         server.hostile.set()
+        sys.stdout.write(json.dumps(server.asked) + "\n")
+        sys.stdout.flush()
     server.shutdown()
 
 

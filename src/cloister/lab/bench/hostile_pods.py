@@ -2,10 +2,11 @@
 
 Both nodes are real services with the same honest pods: each user has a folder, and a pod on an
 honest server. Their windows alternate; whichever is not searched is stopped (SIGSTOP), so that it
-takes no time from the other. Half of the users search for words that are in hostile documents, and
-in all honest ones, too: with or without the attack most of their page is fetched from servers. The
-other half search for words that are in folders alone. Every user looks for two documents, which
-must be on the page: the one in the user's folder, and the one on the honest server.
+takes no time from the other. Each user has five documents in a folder and five on an honest server.
+Half of the users search for a word that is in hostile documents and in all honest pods, too: the
+two documents that hold the user's own word as well must be on the page. The others search for words
+that are in their own ten documents alone: the page must be just these. Pages are drawn; documents
+with one's own word lead so far that chance leaves one out in a million searches.
 """
 
 from __future__ import annotations
@@ -32,7 +33,14 @@ from cloister.core.rights import Rights
 from cloister.federate.engines.agreement import FederationAgreement
 from cloister.lab.bench import Advance, Figures
 from cloister.lab.bench.child_process import child_process, cpu_s_of
-from cloister.lab.bench.hostile_pod_server import COMMON, HONEST, KINDS, word_of
+from cloister.lab.bench.hostile_pod_server import (
+    COMMON,
+    HONEST,
+    KINDS,
+    N_HONEST,
+    ward_of,
+    word_of,
+)
 from cloister.pods.folder_pod import FolderPod
 from cloister.pods.pod_syncing import PodSyncing
 from cloister.pods.registry import PodRegistry, RegisteredPod
@@ -45,10 +53,9 @@ from cloister.services.user_client import UserClient
 __all__ = ["Size", "run", "run_quick", "run_size"]
 
 NODE: Final = "clinic-a"
-APART: Final = "ankle"  # is in honest documents alone
-SYNC_S: Final = 15.0
+PAGE_LENGTH: Final = 10
+N_FOLDER: Final = PAGE_LENGTH - N_HONEST  # documents in a user's folder
 SERVER: Final = (sys.executable, "-m", f"{__package__}.hostile_pod_server")
-SETTINGS: Final = {"node": "[search]\nn_candidates = 10\npage_length = 10\n"}
 THINK_S: Final = 1.0  # between two searches of a user, on the average
 
 
@@ -59,16 +66,18 @@ class Size(NamedTuple):
     n_tiny: int = 10_000
     n_pairs: int = 7
     window_s: float = 15.0
+    sync_s: float = 15.0
     kinds: tuple[str, ...] = KINDS
 
 
-QUICK: Final = Size(n_users=4, n_tiny=50, n_pairs=1, window_s=3.0)
+QUICK: Final = Size(n_users=4, n_tiny=50, n_pairs=2, window_s=6.0, sync_s=5.0)
 
 
 class _Search(NamedTuple):
     took_s: float
     is_shared: bool
     is_found: bool
+    is_full: bool
 
 
 class _Place(NamedTuple):
@@ -110,17 +119,20 @@ def run_size(size: Size, advance: Advance) -> Figures:
         windows: dict[str, list[list[_Search]]] = {"calm": [], "attacked": []}
         for place in places.values():  # compiled and connected
             _searched(place, size._replace(window_s=min(2.0, size.window_s)))
-        if server.stdin is not None:
-            server.stdin.write(b"go\n")
-            server.stdin.flush()
+        _asked(server)  # it is hostile from now on
         places["calm"].processes.halt(NODE)
         first = _searched(places["attacked"], size)  # the pods have not shown what they are
+        before = _asked(server)
         for pair in range(size.n_pairs):
             order = ("calm", "attacked") if pair % 2 else ("attacked", "calm")
             for kind in order:
                 with _alone(places, kind):
                     windows[kind].append(_searched(places[kind], size))
             advance(pair + 1, size.n_pairs)
+        asked = {kind: n - before.get(kind, 0) for kind, n in _asked(server).items()}
+        if missed := set(size.kinds) - {kind for kind, n in asked.items() if n}:
+            what = f"the node asked for no document of {', '.join(sorted(missed))}"
+            raise StoreError(what, where="bench hostile-pods")
         places["calm"].processes.go_on(NODE)
         places["attacked"].processes.go_on(NODE)
         with places["attacked"].folder.client(NODE, timeout_s=20) as operator:
@@ -135,6 +147,7 @@ def run_size(size: Size, advance: Advance) -> Figures:
             "pods_hidden": len(status["pods_hidden"]),
             "stop_wall_s": stop_s,
             "hostile_server_cpu_s": cpu_s_of([server]),
+            **{f"asked_{kind}": n for kind, n in sorted(asked.items())},
         }
 
 
@@ -157,6 +170,8 @@ def _figures(windows: dict[str, list[list[_Search]]]) -> Figures:
     return figures | {
         "honest_results_missing": sum(not one.is_found for one in searches["attacked"]),
         "honest_results_missing_without_attack": sum(not one.is_found for one in searches["calm"]),
+        "short_pages": sum(not one.is_full for one in searches["attacked"]),
+        "short_pages_without_attack": sum(not one.is_full for one in searches["calm"]),
         "searches": sum(map(len, searches.values())),
     }
 
@@ -175,7 +190,7 @@ def _alone(places: dict[str, _Place], kind: str) -> Iterator[None]:
 
 
 def _made(folder: Path, size: Size) -> _Place:
-    """Make a node with a pod for each user: a document that only this user's words find."""
+    """Make a node with a folder for each user."""
     agreement = FederationAgreement(
         name="bench",
         ranker=RankerSettings(n_features=len(PAGE_FEATURES)),
@@ -184,9 +199,11 @@ def _made(folder: Path, size: Size) -> _Place:
     )
     host = f"127.78.{np.random.default_rng().integers(1, 250)}.{1 + len(folder.name)}"
     plan = FederationPlan(nodes=(NODE, "clinic-b"), agreement=agreement, host=host)
-    made = FederationFolder.make(folder, plan, settings=SETTINGS)
+    made = FederationFolder.make(folder, plan)
     file = made.file(NODE)
-    file.write_text(f"sync_s = {SYNC_S}\n" + file.read_text(encoding="utf-8"), encoding="utf-8")
+    file.write_text(
+        f"sync_s = {size.sync_s}\n" + file.read_text(encoding="utf-8"), encoding="utf-8"
+    )
     pods = made.home(NODE) / "pods"
     pods.mkdir(parents=True)
     with PodRegistry(made.home(NODE)) as registry:
@@ -194,8 +211,10 @@ def _made(folder: Path, size: Size) -> _Place:
             agent = _agent(number)
             place = pods / f"pod-{number}"
             store = FolderPod.create(place, PodId(f"pod-{number}"), agent)
-            text = f"{word_of(number)} with {COMMON} and {APART}, seen by the doctor on duty"
-            store.write("note.txt", text, rights=Rights(owner=agent, public=True))
+            rights = Rights(owner=agent, public=True)
+            for bed in range(N_FOLDER):
+                text = f"{ward_of(number)}, bed {bed}" if bed else f"{word_of(number)} {COMMON}"
+                store.write(f"{bed}.txt", text, rights=rights)
             registry.add(
                 RegisteredPod(
                     pod_id=f"pod-{number}",
@@ -242,30 +261,44 @@ def _add_solid(place: _Place, port: int, kinds: Iterable[str]) -> None:
             raise StoreError("the pods could not be added", where="bench hostile-pods")
 
 
+def _asked(server: subprocess.Popen[bytes]) -> dict[str, int]:
+    """Return how often each kind of hostile pod was asked for what makes it hostile."""
+    if server.stdin is None or server.stdout is None:
+        return {}
+    server.stdin.write(b"asked\n")
+    server.stdin.flush()
+    return dict(json.loads(server.stdout.readline()))
+
+
 def _searched(place: _Place, size: Size) -> list[_Search]:
     """Let all users search for some time."""
     ends = time.monotonic() + size.window_s
     with ThreadPoolExecutor(size.n_users) as pool:
-        found = pool.map(lambda number: _one_user(place, number, ends), range(size.n_users))
+        found = pool.map(lambda one: _one_user(place, one, ends, size), range(size.n_users))
         return [one for listed in found for one in listed]
 
 
-def _one_user(place: _Place, number: int, ends: float) -> list[_Search]:
+def _one_user(place: _Place, number: int, ends: float, size: Size) -> list[_Search]:
     rng = np.random.default_rng([number, os.getpid(), threading.get_ident()])
     is_shared = number % 2 == 0
-    query = f"{word_of(number)} {COMMON if is_shared else APART}"
-    wanted = f"pod-{number}/note.txt", f"/{HONEST}{number}/0.txt"
+    query = f"{word_of(number)} {COMMON if is_shared else ward_of(number)}"
+    in_folder, on_server = (1, 1) if is_shared else (N_FOLDER, N_HONEST)
+    wanted = {f"pod-{number}/{file}.txt" for file in range(in_folder)}
+    wanted |= {f"{HONEST}{number}/{file}.txt" for file in range(on_server)}
+    n_expected = min(PAGE_LENGTH, 2 * size.n_users)  # that hold the shared word in honest pods
     done: list[_Search] = []
     with place.client(number) as client:
         time.sleep(rng.uniform(0, min(THINK_S, 1.0)))
         while time.monotonic() < ends or not done:
             began = time.perf_counter()
             try:
-                shown = [one.doc_id for one in client.search(query).results]
-                is_found = all(any(one.endswith(name) for one in shown) for name in wanted)
+                found = client.search(query).results
+                shown = {"/".join(one.doc_id.split("/")[-2:]) for one in found}
             except CloisterError:
-                is_found = False
-            done.append(_Search(time.perf_counter() - began, is_shared, is_found))
+                shown = set()
+            took_s = time.perf_counter() - began
+            is_found = wanted <= shown if is_shared else wanted == shown
+            done.append(_Search(took_s, is_shared, is_found, len(shown) >= n_expected))
             time.sleep(rng.uniform(0.5, 1.5) * THINK_S)
     return done
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final, Literal, NamedTuple
@@ -31,7 +32,7 @@ from cloister.pods.overlay.proofs import ProofVerifier
 from cloister.pods.overlay.tokens import TokenVerifier, refused
 from cloister.pods.pod_gate import READ_SHARE
 from cloister.pods.pod_syncing import PodSyncing, SyncOutcome
-from cloister.pods.registry import PodRegistry, RegisteredPod
+from cloister.pods.registry import MOST_SYNC_BYTES, MOST_SYNC_S, PodRegistry, RegisteredPod
 from cloister.pods.sync import SyncCounts
 from cloister.privacy.mechanisms.secure_noise import SecureNoise
 from cloister.search.node import SubQuery
@@ -109,6 +110,7 @@ class Node:
         self._own = InProcessOverlay([self._server], timeout_s=file.search.timeout_s)
         self.search = self._made_search()
         self._syncing = PodSyncing(registry, _tell)
+        self._began = time.monotonic()
 
     def answer_peer(self, caller: Caller, content: bytes) -> bytes:
         """Answer another node, which asks for one of its own users."""
@@ -157,7 +159,7 @@ class Node:
         self._syncing.stop()
 
     def look_after(self) -> None:
-        """Do what is due: ask what to serve, send votes and statistics, delete old pages."""
+        """Do what is due: ask what to serve, send votes and statistics, delete what is old."""
         for duty in (self._refresh, self._send_votes, self._send_statistics, self._forget_old):
             self._do(duty)
 
@@ -267,6 +269,8 @@ class Node:
 
     def _forget_old(self) -> None:
         self.log.forget_old()
+        if time.monotonic() - self._began > MOST_SYNC_S:  # pods had the time to be synced first
+            self._registry.erase_old_texts()
 
     def _made_publisher(self, files: Files) -> Publisher | None:
         wanted = self._file.publishing
@@ -314,6 +318,7 @@ def opened_node(file: NodeFile) -> Iterator[Node]:
                 sync_s=file.sync_s or None,
                 confirm_s=file.search.confirm_s,
                 read_share=READ_SHARE,
+                most_sync_bytes=MOST_SYNC_BYTES,
             )
         )
         node = Node(file, roster, database, registry, _links(file, roster))
