@@ -159,7 +159,7 @@ def test_a_file_of_settings_is_one_run(tmp_path: Path) -> None:
     ("name", "text", "said"),
     [
         ("a.toml", "data = ", "not a TOML file"),
-        ("a.toml", "client = 3", "a.toml: base.client: unknown setting"),
+        ("a.toml", "client = 3", "a.toml: client: unknown setting"),
         ("a.toml", "[base]\nclient = 3", "a.toml: base.client: unknown setting"),
         ("a.json", "{", "not a JSON file"),
         ("a.json", "[]", "not a table"),

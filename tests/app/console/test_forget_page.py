@@ -15,7 +15,7 @@ from cloister.app.console.jobs import Job
 from cloister.app.console.scene import Scene
 from cloister.app.console.stored_clients import StoredClients
 from cloister.app.console.unlearning_job import KEEP_EVERY
-from cloister.core.errors import Conflict
+from cloister.core.contention import Busy
 from cloister.lab.forgetting.certificate import verify_certificate
 from cloister.lab.forgetting.federation import StoredFederation
 from cloister.lab.forgetting.folder import WriterLock
@@ -170,10 +170,13 @@ def test_a_federation_can_be_put_aside_with_its_certificates(
     assert "Nobody was forgotten here yet" in browser.get("/forget").text
 
 
-def test_somebody_elses_training_is_not_put_aside(stored: Path) -> None:
+def test_somebody_elses_training_is_not_put_aside(
+    stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cloister.lab.forgetting.folder.WAIT_S", 0.1)
     lock = WriterLock(stored)
     lock.take()
-    with pytest.raises(Conflict):
+    with pytest.raises(Busy):
         StoredClients(stored).put_aside()
     lock.let_go()
     assert stored.is_dir()

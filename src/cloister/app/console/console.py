@@ -25,6 +25,7 @@ from cloister.app.console.page import NAVIGATION, render
 from cloister.app.console.scene import Scene
 from cloister.app.console.search_page import search_router
 from cloister.app.console.start_page import start_router
+from cloister.core.contention import Busy
 from cloister.core.errors import AccessDenied, CloisterError, Conflict, NotFound, kind_in_words
 from cloister.web.metrics import ServiceMetrics
 from cloister.web.refusals import PeerUnreachable
@@ -40,6 +41,7 @@ _KEPT: Final = "max-age=3600"
 _STATUS: Final[dict[type[CloisterError], int]] = {
     NotFound: 404,
     AccessDenied: 403,
+    Busy: 409,
     Conflict: 409,
     PeerUnreachable: 503,
 }

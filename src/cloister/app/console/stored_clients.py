@@ -100,18 +100,18 @@ class StoredClients:
 
     def put_aside(self) -> Path | None:
         """Rename the folder, so that another federation can be trained; return where it is now."""
-        with self._lock:
-            if not (self.folder / DATABASE).is_file():
-                return None
-            lock = WriterLock(self.folder)
-            lock.take()
-            try:
+        if not (self.folder / DATABASE).is_file():
+            return None
+        lock = WriterLock(self.folder)
+        lock.take()  # others may look meanwhile
+        try:
+            with self._lock:
                 target = next(path for path in map(self._aside, range(1, 10_000)) if _free(path))
                 self.folder.rename(target)
-            finally:
-                lock.let_go()
-            self._seen = None
-            return target
+                self._seen = None
+        finally:
+            lock.let_go()
+        return target
 
     def _aside(self, number: int) -> Path:
         return self.folder.with_name(f"{self.folder.name}-{number}")
