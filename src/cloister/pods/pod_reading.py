@@ -1,37 +1,110 @@
 """Asks pods whether a reader may read some documents now, each pod apart from the others.
 
-Folders are read in the calling thread. A pod on a server gets threads of its own: a server that
-hangs keeps nobody waiting but those who asked for its documents, and these only until the deadline.
+Each pod gets threads of its own, whether it lies on a server or in a folder: what hangs keeps
+nobody waiting but those who asked for its documents, and these only until the deadline.
+
+The rights of a document hold before and after its text is read. What documents of a pod inherit is
+looked at once before the first of them is read, and once after the last.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import wait
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from cloister.core.deadline import time_left, within
 from cloister.core.errors import AccessDenied, DataError, NotFound, StoreError
 from cloister.core.ids import DocId, PodId
 from cloister.core.own_thread import in_own_thread
-from cloister.pods.pod_gate import PodGate
+from cloister.core.rights import Reader
+from cloister.pods.datastore import Datastore, RightsMoment, refused
+from cloister.pods.pod_gate import PodGate, SearchFailures
+from cloister.pods.text_store import TextStore
 from cloister.search.shard_node import PodReading, TextsRead
 
-__all__ = ["CONFIRM_S", "GuardedReading", "ReadablePod"]
+__all__ = ["CONFIRM_S", "GuardedReading", "ReadablePod", "ReadersPod"]
 
+T = TypeVar("T")
 CONFIRM_S: Final = 1.0  # for all pods of one answer together
 LONGEST_S: Final = 3600.0
 N_THREADS: Final = 4  # for one pod and one answer
+DRAFT_PART: Final = 2 / 3  # of the time; the rest is for looking at the rights again
+_log: Final = logging.getLogger(__name__)
+
+
+class Draft(NamedTuple):
+    """A text that may be shown if `ReadersPod.check` agrees; its version where it was kept."""
+
+    doc_id: DocId
+    text: str
+    version: str = ""
+
+
+class ReadersPod(NamedTuple):
+    """A pod as one reader reads it.
+
+    Parameters
+    ----------
+    store
+        The pod.
+    texts
+        Kept texts; None where there are none.
+    """
+
+    store: Datastore
+    reader: Reader
+    texts: TextStore | None = None
+
+    def text(self, doc_id: DocId) -> str:
+        """Return a text if the reader may read it now, else raise."""
+        draft = self.draft(doc_id, self.store.now())
+        self.check(draft, self.store.now())
+        return draft.text
+
+    def draft(self, doc_id: DocId, before: RightsMoment) -> Draft:
+        """Read a text, kept or at the pod, if the reader may read it; else raise."""
+        version = "" if self.texts is None else self.store.version(doc_id)
+        if not before.may_read(doc_id, self.reader):
+            raise refused()
+        kept = None if self.texts is None else self.texts.text(doc_id, version)
+        return (
+            Draft(doc_id, self.store.text(doc_id)) if kept is None else Draft(doc_id, kept, version)
+        )
+
+    def check(self, draft: Draft, after: RightsMoment) -> None:
+        """Raise unless a text may be shown.
+
+        A kept text must be the document's before and after its reader's rights are looked at: who
+        gets a right to a document gets none to what it was before.
+        """
+        if draft.version:
+            may = self.store.version(draft.doc_id) == draft.version
+        else:
+            may = after.may_read(draft.doc_id, self.reader)
+        if not may:
+            raise refused()
 
 
 class ReadablePod(NamedTuple):
-    """A pod as it is read: its gate where it lies on a server, None for a folder."""
+    """A pod before it is opened, which may take long, and its gate.
 
-    read: Callable[[DocId], str]
-    gate: PodGate | None
+    Parameters
+    ----------
+    is_folder
+        Whether it is read by one thread, that passes the gate for each document. A server's client
+        passes it for each request.
+    """
+
+    opened: Callable[[], ReadersPod]
+    gate: PodGate
+    is_folder: bool
 
 
 class PodFinding(Protocol):
@@ -42,9 +115,6 @@ class PodFinding(Protocol):
 
     def away(self) -> frozenset[PodId]:
         """Return the pods that are not asked at the moment."""
-
-    def distrust(self, pod_id: PodId) -> None:
-        """Ask a pod no more until it is synced again."""
 
 
 class GuardedReading(PodReading):
@@ -71,83 +141,123 @@ class GuardedReading(PodReading):
         """Return the pods that are not asked at the moment."""
         return self._pods.away()
 
-    def distrust(self, pod_id: PodId) -> None:
-        """Ask a pod no more until it is synced again."""
-        self._pods.distrust(pod_id)
-
     def read(self, documents: Sequence[tuple[DocId, PodId]]) -> TextsRead:
         """Ask for texts, all pods at once."""
         by_pod: dict[PodId, list[DocId]] = {}
         for doc_id, pod_id in documents:
             by_pod.setdefault(pod_id, []).append(doc_id)
         found = {pod_id: self._pods.pod(pod_id) for pod_id in by_pod}
+        pods = {pod_id: pod for pod_id, pod in found.items() if pod is not None}
         asked = {
-            pod_id: _Asked(pod.read, pod.gate, by_pod[pod_id])
-            for pod_id, pod in found.items()
-            if pod is not None and pod.gate is not None and pod.gate.begin_search()
+            pod_id: _Asked(pod, by_pod[pod_id])
+            for pod_id, pod in pods.items()
+            if pod.gate.begin_search()
         }
         texts: dict[DocId, str] = {}
-        for pod_id, pod in found.items():
-            if pod is not None and pod.gate is None:  # meanwhile servers answer
-                _read_into(texts, pod.read, by_pod[pod_id])
-        left_alone = {
-            pod_id
-            for pod_id, pod in found.items()
-            if pod is not None and pod.gate is not None and pod_id not in asked
-        }
-        away = {pod_id for pod_id, one in asked.items() if not one.wait_for(texts)} | left_alone
-        return TextsRead(texts, frozenset(away))
+        away = {pod_id for pod_id, one in asked.items() if not one.wait_for(texts)}
+        return TextsRead(texts, frozenset(away | (pods.keys() - asked.keys())))
 
 
 class _Asked:
-    """One pod's server, asked for some documents in threads of its own."""
+    """One pod, asked for some documents in threads of its own."""
 
-    def __init__(
-        self, read: Callable[[DocId], str], gate: PodGate, documents: Sequence[DocId]
-    ) -> None:
-        self._gate = gate
+    def __init__(self, pod: ReadablePod, documents: Sequence[DocId]) -> None:
+        self._pod, self._documents = pod, documents
         self._texts: dict[DocId, str] = {}
+        self._failures = SearchFailures()
         self._lock = threading.Lock()
-        self._used_s = 0.0
-        left_s, n_threads = time_left(), min(N_THREADS, len(documents))
-        self._n_left = n_threads
-        self._futures = [
-            in_own_thread(partial(self._read, read, documents[first::n_threads], left_s), "pod")
-            for first in range(n_threads)
-        ]
+        self._used_s, self._n_threads = 0.0, 0
+        self._began = time.monotonic()
+        self._answered = self._start(self._ask)
 
     def wait_for(self, texts: dict[DocId, str]) -> bool:
         """Take over what came in time; say whether the pod answered for all."""
-        _, late = wait(self._futures, min(time_left(), LONGEST_S))
+        wait([self._answered], min(time_left(), LONGEST_S))
         texts |= dict(self._texts)
-        if late:
-            self._gate.complain()
-        return not late and all(future.result() for future in self._futures)
+        if self._answered.done():
+            return self._answered.result()
+        gate = self._pod.gate
+        if self._pod.is_folder and time.monotonic() - self._began > gate.slow_s:
+            with self._failures.counting():  # a server's exchanges count themselves
+                gate.complain()
+        return False
 
-    def _read(
-        self, read: Callable[[DocId], str], documents: Sequence[DocId], left_s: float
-    ) -> bool:
+    def _ask(self) -> bool:
+        opened: list[ReadersPod] = []
+        if not self._each([self._pod], lambda pod: opened.append(pod.opened())):
+            return False
+        (pod,) = opened
+        drafts: list[Draft] = []
+        before = pod.store.now()
+        with within(time_left() * DRAFT_PART):
+            are_all = self._each(
+                self._documents, lambda doc_id: drafts.append(pod.draft(doc_id, before))
+            )
+        after = pod.store.now()
+
+        def take(draft: Draft) -> None:
+            pod.check(draft, after)
+            self._texts[draft.doc_id] = draft.text
+
+        return self._each(list(drafts), take) and are_all
+
+    def _each(self, given: Sequence[T], work: Callable[[T], None]) -> bool:
+        """Do something for each, in several threads; say whether the pod answered for all."""
+        waiting = deque(given)
+        n_more = 0 if self._pod.is_folder else min(N_THREADS, len(given)) - 1
+        others = [self._start(partial(self._work, waiting, work)) for _ in range(n_more)]
+        is_done = self._work(waiting, work)
+        _, late = wait(others, min(time_left(), LONGEST_S))
+        return is_done and not late and all(one.result() for one in others)
+
+    def _work(self, waiting: deque[T], work: Callable[[T], None]) -> bool:
+        while waiting:
+            if not time_left():
+                return False
+            try:
+                one = waiting.popleft()
+            except IndexError:  # another thread was faster
+                break
+            try:
+                with self._passage():
+                    work(one)
+            except (AccessDenied, NotFound, DataError):
+                continue
+            except StoreError:
+                return False
+            except Exception as error:  # what a hostile answer makes a library raise
+                kind = type(error).__name__
+                _log.warning("%s: the pod cannot be read (%s)", self._pod.gate.name, kind)
+                self._pod.gate.complain()
+                return False
+        return True
+
+    @contextmanager
+    def _passage(self) -> Iterator[None]:
+        """Take one of a folder's slots: a disk that hangs keeps no more threads."""
+        if not self._pod.is_folder:
+            yield
+            return
+        self._pod.gate.enter()
         try:
-            with within(left_s):
-                return _read_into(self._texts, read, documents)
+            yield
+        finally:
+            self._pod.gate.leave(failed=False)
+
+    def _start(self, work: Callable[[], bool]) -> Future[bool]:
+        with self._lock:
+            self._n_threads += 1
+        return in_own_thread(partial(self._charged, work, time_left()), "pod")
+
+    def _charged(self, work: Callable[[], bool], left_s: float) -> bool:
+        """Work, and add the time of the processor to what the pod costs."""
+        try:
+            with within(left_s), self._failures.counting():
+                return work()
         finally:
             with self._lock:
                 self._used_s += time.thread_time()
-                self._n_left -= 1
-                is_last = not self._n_left
+                self._n_threads -= 1
+                is_last = not self._n_threads
             if is_last:
-                self._gate.end_search(self._used_s)
-
-
-def _read_into(
-    texts: dict[DocId, str], read: Callable[[DocId], str], documents: Sequence[DocId]
-) -> bool:
-    """Read texts; leave out what is refused, and say whether the pod answered."""
-    for doc_id in documents:
-        try:
-            texts[doc_id] = read(doc_id)
-        except (AccessDenied, NotFound, DataError):
-            continue
-        except StoreError:
-            return False
-    return True
+                self._pod.gate.end_search(self._used_s)
