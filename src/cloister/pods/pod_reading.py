@@ -64,19 +64,27 @@ class ReadersPod(NamedTuple):
 
     def text(self, doc_id: DocId) -> str:
         """Return a text if the reader may read it now, else raise."""
-        draft = self.draft(doc_id, self.store.now())
+        draft = self.draft(doc_id, self.store.now(), is_whole=True)
         self.check(draft, self.store.now())
         return draft.text
 
-    def draft(self, doc_id: DocId, before: RightsMoment) -> Draft:
-        """Read a text, kept or at the pod, if the reader may read it; else raise."""
+    def draft(self, doc_id: DocId, before: RightsMoment, *, is_whole: bool = False) -> Draft:
+        """Read a text, kept or at the pod, if the reader may read it; else raise.
+
+        Parameters
+        ----------
+        is_whole
+            Whether the beginning of a kept text is not enough.
+        """
         version = "" if self.texts is None else self.store.version(doc_id)
         if not before.may_read(doc_id, self.reader):
             raise refused()
-        kept = None if self.texts is None else self.texts.text(doc_id, version)
-        return (
-            Draft(doc_id, self.store.text(doc_id)) if kept is None else Draft(doc_id, kept, version)
-        )
+        kept = None
+        if self.texts is not None:
+            kept = (self.texts.text if is_whole else self.texts.beginning)(doc_id, version)
+        if kept is None:
+            return Draft(doc_id, self.store.text(doc_id))
+        return Draft(doc_id, kept, version)
 
     def check(self, draft: Draft, after: RightsMoment) -> None:
         """Raise unless a text may be shown.

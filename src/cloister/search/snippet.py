@@ -9,7 +9,7 @@ from typing import Final
 from cloister.index.analysis import MAX_WORD_CHARACTERS, TextAnalysis
 from cloister.index.folding import folded_text
 
-__all__ = ["first_line", "snippet"]
+__all__ = ["SEARCHED_CHARACTERS", "first_line", "snippet"]
 
 SNIPPET_WORDS: Final = 30  # about two lines on a page
 SNIPPET_CHARACTERS: Final = 1_000  # of all words; 30 ordinary ones have some 200
