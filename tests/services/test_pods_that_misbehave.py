@@ -228,6 +228,7 @@ def test_whatever_a_server_says_in_a_field_a_search_shows_all_of_other_pods(
                             fields["content-length"] = str(len(value)).encode()
 
                 scene.server.twist = twist
+                store._access._lists.clear()
                 for _ in range(2):  # what the first one leaves behind is sent by the second
                     assert DocId("bob/b.txt") in shown_in(scene.pages()), (field, value, where)
                 assert DocId("bob/b.txt") in scene.found_alone(), (field, value, where)
@@ -244,7 +245,7 @@ def test_whatever_a_server_says_in_a_field_a_search_shows_all_of_other_pods(
 
 
 @pytest.mark.parametrize(
-    "group", ["http://[>", "http://[::1", "\\u0001", "{root}\\u0001", "{root}g\\uD800", "a b", ""]
+    "group", ["http://[", "http://[::1", "\\u0001", "{root}\\u0001", "{root}g\\uD800", "a b", ""]
 )
 def test_whatever_group_a_list_names_a_search_shows_all_of_other_pods(
     group: str, tmp_path: Path
