@@ -300,6 +300,19 @@ def test_a_pod_that_refuses_all_that_the_index_has_of_it_empties_no_page(
         assert [name.partition("/")[0] for name in scene.found_alone()] == ["bob"] * 10
 
 
+def test_a_pod_that_hangs_leaves_time_to_fill_the_page_with_others(tmp_path: Path) -> None:
+    hostile = {f"{n}.txt": b"cough cough cough" for n in range(25)}
+    honest = {f"{n}.txt": f"dry cough {n} of a patient who sleeps badly" for n in range(20)}
+    with scene_with(tmp_path, hostile, honest) as scene:
+        scene.server.takes_s = 3.0
+        assert [name.partition("/")[0] for name in scene.found_alone()] == ["bob"] * 10
+        began = time.monotonic()
+        page = scene.pages()
+        assert time.monotonic() - began < 2.5
+        assert [name.partition("/")[0] for name in shown_in(page)] == ["bob"] * 10
+        assert page.missing_pods == (scene.root,)
+
+
 def test_a_pod_that_refuses_a_few_documents_shows_the_rest(tmp_path: Path) -> None:
     hostile = {f"{n}.txt": b"cough cough" for n in range(9)}
     with scene_with(tmp_path, hostile, {"b.txt": "dry cough"}) as scene:

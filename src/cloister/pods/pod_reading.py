@@ -32,7 +32,7 @@ from cloister.search.shard_node import PodReading, TextsRead
 __all__ = ["CONFIRM_S", "GuardedReading", "ReadablePod", "ReadersPod"]
 
 T = TypeVar("T")
-CONFIRM_S: Final = 1.0  # for all pods of one answer together
+CONFIRM_S: Final = 1.0  # for all pods together that are asked at a time
 LONGEST_S: Final = 3600.0
 N_THREADS: Final = 4  # for one pod and one answer
 DRAFT_PART: Final = 2 / 3  # of the time; the rest is for looking at the rights again
@@ -133,7 +133,7 @@ class GuardedReading(PodReading):
     pods
         Where documents lie.
     timeout_s
-        For all pods of an answer together.
+        For all pods together that are asked at a time.
     """
 
     def __init__(self, pods: PodFinding, timeout_s: float = CONFIRM_S) -> None:
@@ -142,7 +142,7 @@ class GuardedReading(PodReading):
 
     @property
     def timeout_s(self) -> float:
-        """How long the pods may take for one answer, all together."""
+        """How long the pods may take each time that some are asked; twice as long in all."""
         return self._timeout_s
 
     def away(self) -> frozenset[PodId]:

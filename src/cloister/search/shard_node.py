@@ -51,10 +51,11 @@ from cloister.search.snippet import first_line, snippet
 from cloister.search.vector_document_ranking import VectorDocumentRanking, ViewVectors
 from cloister.search.word_vector_table import WordVectors
 
-__all__ = ["PodReading", "ShardNode", "TextsRead"]
+__all__ = ["CONFIRM_TIMES", "PodReading", "ShardNode", "TextsRead"]
 
 ReadText = Callable[[DocId], str]
 KEPT_TABLES: Final = 4  # statistics that TF-IDF's vectors are kept for
+CONFIRM_TIMES: Final = 2  # one pod that hangs leaves time to ask others in its place
 KEPT_CANDIDATES: Final = 5_000  # that may be asked for by name
 
 
@@ -78,7 +79,7 @@ class PodReading(Protocol):
 
     @property
     def timeout_s(self) -> float:
-        """How long the pods may take for one answer, all together."""
+        """How long the pods may take each time that some are asked; twice as long in all."""
 
     def away(self) -> frozenset[PodId]:
         """Return the pods that are not asked at the moment."""
@@ -197,7 +198,7 @@ class ShardNode(SearchNode):
         elif self._pods is None or not query.with_texts:
             hits, late = self._candidate_hits(view, query, away), frozenset()
         else:
-            with within(self._pods.timeout_s):
+            with within(CONFIRM_TIMES * self._pods.timeout_s):
                 hits, late = self._confirmed_hits(self._pods, view, query, away)
         named = tuple(sorted(missing | late))
         return SubAnswer(self._server_id, view.version, hits, named)
@@ -290,7 +291,8 @@ class ShardNode(SearchNode):
             batch = waiting[: query.k - len(hits)]
             if not batch:
                 break
-            read = pods.read([(one.doc_id, one.pod_id) for one in batch])
+            with within(pods.timeout_s):
+                read = pods.read([(one.doc_id, one.pod_id) for one in batch])
             shown = self._shown(read.texts, query)
             with self._lock:
                 hits |= {

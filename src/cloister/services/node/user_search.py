@@ -33,6 +33,7 @@ from cloister.search.page_features import page_features
 from cloister.search.search_outcome import SearchOutcome, refusing_pods
 from cloister.search.search_settings import SearchSettings
 from cloister.search.searcher import Searcher
+from cloister.search.shard_node import CONFIRM_TIMES
 from cloister.services.node.broker_link import BrokerLink
 from cloister.services.node.messages import ResultWhy
 from cloister.services.node.why import page_whys
@@ -44,7 +45,6 @@ __all__ = ["FoundPage", "PageKeeping", "Reach", "UserSearch"]
 # All nodes are asked for documents, also those that have nothing for the query: whoever sees who is
 # asked does not see who has something, and who is missing is named whatever it has.
 _ALL: Final = SearchSettings(selection="all")
-CONFIRM_TIMES: Final = 2  # confirm_s for all draws: one pod that hangs leaves time for another draw
 T = TypeVar("T")
 _DocumentKey = tuple[ServerId, DocId]
 
