@@ -1,6 +1,7 @@
 """Asks pods whether a reader may read some documents now, each pod apart from the others.
 
-Each pod gets threads of its own, whether it lies on a server or in a folder: what hangs keeps
+Each pod on a server gets threads of its own. Folders are read by one thread, since threads take
+longer than most folders; where one hangs, another thread goes on with the next. What hangs keeps
 nobody waiting but those who asked for its documents, and these only until the deadline.
 
 The rights of a document hold before and after its text is read. What documents of a pod inherit is
@@ -10,12 +11,13 @@ looked at once before the first of them is read, and once after the last.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeVar
 
@@ -25,7 +27,7 @@ from cloister.core.ids import DocId, PodId
 from cloister.core.own_thread import in_own_thread
 from cloister.core.rights import Reader
 from cloister.pods.datastore import Datastore, RightsMoment, refused
-from cloister.pods.pod_gate import PodGate, SearchFailures
+from cloister.pods.pod_gate import PodAway, PodGate, SearchFailures
 from cloister.pods.text_store import TextStore
 from cloister.search.shard_node import PodReading, TextsRead
 
@@ -35,6 +37,7 @@ T = TypeVar("T")
 CONFIRM_S: Final = 1.0  # for all pods together that are asked at a time
 LONGEST_S: Final = 3600.0
 N_THREADS: Final = 4  # for one pod and one answer
+PATIENCE_S: Final = 0.1  # with a folder, before another thread goes on with the next
 DRAFT_PART: Final = 2 / 3  # of the time; the rest is for looking at the rights again
 _log: Final = logging.getLogger(__name__)
 
@@ -106,7 +109,7 @@ class ReadablePod(NamedTuple):
     Parameters
     ----------
     is_folder
-        Whether it is read by one thread, that passes the gate for each document. A server's client
+        Whether one thread reads it, and passes the gate once for all documents. A server's client
         passes it for each request.
     """
 
@@ -118,8 +121,8 @@ class ReadablePod(NamedTuple):
 class PodFinding(Protocol):
     """Finds pods for one reader; the registry does."""
 
-    def pod(self, pod_id: PodId) -> ReadablePod | None:
-        """Return a pod; None where there is none."""
+    def pods(self, pod_ids: Iterable[PodId]) -> dict[PodId, ReadablePod]:
+        """Return those of some pods that there are."""
 
     def away(self) -> frozenset[PodId]:
         """Return the pods that are not asked at the moment."""
@@ -154,16 +157,31 @@ class GuardedReading(PodReading):
         by_pod: dict[PodId, list[DocId]] = {}
         for doc_id, pod_id in documents:
             by_pod.setdefault(pod_id, []).append(doc_id)
-        found = {pod_id: self._pods.pod(pod_id) for pod_id in by_pod}
-        pods = {pod_id: pod for pod_id, pod in found.items() if pod is not None}
         asked = {
-            pod_id: _Asked(pod, by_pod[pod_id])
-            for pod_id, pod in pods.items()
-            if pod.gate.begin_search()
+            pod_id: _Asked(pod, by_pod[pod_id]) for pod_id, pod in self._pods.pods(by_pod).items()
         }
+        for one in asked.values():
+            if not one.is_folder:
+                one.begin()
+        _read_folders(deque(one for one in asked.values() if one.is_folder))
         texts: dict[DocId, str] = {}
-        away = {pod_id for pod_id, one in asked.items() if not one.wait_for(texts)}
-        return TextsRead(texts, frozenset(away | (pods.keys() - asked.keys())))
+        away = frozenset(pod_id for pod_id, one in asked.items() if not one.wait_for(texts))
+        return TextsRead(texts, away)
+
+
+def _read_folders(waiting: deque[_Asked]) -> None:
+    """Read folders in one thread; where it hangs, another one goes on with the next folder."""
+
+    def work(left_s: float) -> None:
+        with within(left_s), suppress(IndexError):  # another thread was faster
+            while waiting:
+                waiting.popleft().run()
+
+    while waiting and time_left():
+        reading, n_waiting = in_own_thread(partial(work, time_left()), "pod-folders"), -1
+        while not reading.done() and n_waiting != len(waiting):
+            n_waiting = len(waiting)
+            wait([reading], min(time_left(), PATIENCE_S))
 
 
 class _Asked:
@@ -175,20 +193,52 @@ class _Asked:
         self._failures = SearchFailures()
         self._lock = threading.Lock()
         self._used_s, self._n_threads = 0.0, 0
+        self._began = math.inf
+        self._answered: Future[bool] = Future()
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether the pod is a folder."""
+        return self._pod.is_folder
+
+    def begin(self) -> None:
+        """Ask in threads of its own."""
+        if self._pod.gate.begin_search():
+            self._answered = self._start(self._ask)
+        else:
+            self._answered.set_result(False)
+
+    def run(self) -> None:
+        """Ask in this thread, in one of the folder's slots: where it hangs, it keeps no more."""
         self._began = time.monotonic()
-        self._answered = self._start(self._ask)
+        answered = False
+        if self._pod.gate.begin_search():
+            self._n_threads += 1
+            answered = self._charged(self._ask_in_slot, time_left())
+        self._answered.set_result(answered)
 
     def wait_for(self, texts: dict[DocId, str]) -> bool:
         """Take over what came in time; say whether the pod answered for all."""
-        wait([self._answered], min(time_left(), LONGEST_S))
+        if not self._answered.done():
+            wait([self._answered], min(time_left(), LONGEST_S))
         texts |= dict(self._texts)
         if self._answered.done():
             return self._answered.result()
         gate = self._pod.gate
-        if self._pod.is_folder and time.monotonic() - self._began > gate.slow_s:
+        if self.is_folder and time.monotonic() - self._began > gate.slow_s:
             with self._failures.counting():  # a server's exchanges count themselves
                 gate.complain()
         return False
+
+    def _ask_in_slot(self) -> bool:
+        try:
+            self._pod.gate.enter()
+        except PodAway:
+            return False
+        try:
+            return self._ask()
+        finally:
+            self._pod.gate.leave(failed=False)
 
     def _ask(self) -> bool:
         opened: list[ReadersPod] = []
@@ -212,7 +262,9 @@ class _Asked:
     def _each(self, given: Sequence[T], work: Callable[[T], None]) -> bool:
         """Do something for each, in several threads; say whether the pod answered for all."""
         waiting = deque(given)
-        n_more = 0 if self._pod.is_folder else min(N_THREADS, len(given)) - 1
+        n_more = 0 if self.is_folder else min(N_THREADS, len(given)) - 1
+        if n_more < 1:
+            return self._work(waiting, work)
         others = [self._start(partial(self._work, waiting, work)) for _ in range(n_more)]
         is_done = self._work(waiting, work)
         _, late = wait(others, min(time_left(), LONGEST_S))
@@ -227,8 +279,7 @@ class _Asked:
             except IndexError:  # another thread was faster
                 break
             try:
-                with self._passage():
-                    work(one)
+                work(one)
             except (AccessDenied, NotFound, DataError):
                 continue
             except StoreError:
@@ -240,18 +291,6 @@ class _Asked:
                 return False
         return True
 
-    @contextmanager
-    def _passage(self) -> Iterator[None]:
-        """Take one of a folder's slots: a disk that hangs keeps no more threads."""
-        if not self._pod.is_folder:
-            yield
-            return
-        self._pod.gate.enter()
-        try:
-            yield
-        finally:
-            self._pod.gate.leave(failed=False)
-
     def _start(self, work: Callable[[], bool]) -> Future[bool]:
         with self._lock:
             self._n_threads += 1
@@ -259,12 +298,13 @@ class _Asked:
 
     def _charged(self, work: Callable[[], bool], left_s: float) -> bool:
         """Work, and add the time of the processor to what the pod costs."""
+        began = time.thread_time()
         try:
             with within(left_s), self._failures.counting():
                 return work()
         finally:
             with self._lock:
-                self._used_s += time.thread_time()
+                self._used_s += time.thread_time() - began
                 self._n_threads -= 1
                 is_last = not self._n_threads
             if is_last:

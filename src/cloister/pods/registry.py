@@ -15,7 +15,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -461,6 +461,9 @@ class PodRegistry:
 
     def gate(self, pod: RegisteredPod) -> PodGate:
         """Return the gate before a pod; what searches spend on a folder has no limit."""
+        known = self._gates.get(PodId(pod.pod_id))
+        if known is not None:
+            return known
         share = math.inf if pod.kind == "folder" else self._read_share
         with self._opening:
             slow_s = min(SLOW_S, self._confirm_s / 2)
@@ -560,10 +563,11 @@ class _ReadersPods(PodFinding):
     def __init__(self, registry: PodRegistry, reader: Reader) -> None:
         self._registry, self._reader = registry, reader
 
-    def pod(self, pod_id: PodId) -> ReadablePod | None:
-        pod = self._registry.pods.get(pod_id)
-        if pod is None:
-            return None
+    def pods(self, pod_ids: Iterable[PodId]) -> dict[PodId, ReadablePod]:
+        listed = self._registry.pods
+        return {name: self._readable(listed[name]) for name in pod_ids if name in listed}
+
+    def _readable(self, pod: RegisteredPod) -> ReadablePod:
         opened = partial(self._registry.readers_pod, pod, self._reader)
         return ReadablePod(opened, self._registry.gate(pod), pod.kind == "folder")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from cloister.index.analysis import MAX_WORD_CHARACTERS, TextAnalysis
@@ -77,27 +77,21 @@ def _found_terms(
     pieces: Sequence[str], wanted: frozenset[str], analysis: TextAnalysis
 ) -> list[frozenset[str]]:
     """Return which terms each piece holds; none of those that are not looked at."""
-    nothing, n_looked = frozenset[str](), 0
-    found = [nothing] * len(pieces)
     # A stem differs from its word in the last letters alone.
     begins = [one if analysis.stemming == "none" else one[: max(1, len(one) - 2)] for one in wanted]
-    for place, small in enumerate(_folded(pieces)):
-        if any(begin in small for begin in begins):
-            found[place] = wanted.intersection(analysis.terms(pieces[place]))
-            n_looked += 1
-            if n_looked == MOST_LOOKED:
-                break
+    found = [frozenset[str]()] * len(pieces)
+    n_folded, n_looked = 0, 0
+    for first in range(0, len(pieces), FOLDED_PIECES):
+        if n_folded >= FOLDED_CHARACTERS or n_looked >= MOST_LOOKED:
+            break
+        folded = folded_text("\n".join(pieces[first : first + FOLDED_PIECES]))
+        n_folded += len(folded)
+        there = [begin for begin in begins if begin in folded]
+        for place, small in enumerate(folded.split("\n") if there else (), first):
+            if any(begin in small for begin in there):
+                found[place] = wanted.intersection(analysis.terms(pieces[place]))
+                n_looked += 1
     return found
-
-
-def _folded(pieces: Sequence[str]) -> Iterator[str]:
-    """Give pieces in small letters, many folded at a time, until they are too long."""
-    n_folded, done = 0, 0
-    while done < len(pieces) and n_folded < FOLDED_CHARACTERS:
-        end = min(done + FOLDED_PIECES, len(pieces))
-        folded = folded_text("\n".join(pieces[done:end]))
-        yield from folded.split("\n")
-        n_folded, done = n_folded + len(folded), end
 
 
 def _cut(piece: str) -> str:
