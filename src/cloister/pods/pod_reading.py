@@ -4,8 +4,9 @@ Each pod on a server gets threads of its own. Folders are read by one thread, si
 longer than most folders; where one hangs, another thread goes on with the next. What hangs keeps
 nobody waiting but those who asked for its documents, and these only until the deadline.
 
-The rights of a document hold before and after its text is read. What documents of a pod inherit is
-looked at once before the first of them is read, and once after the last.
+A document's rights hold before and after its text is read; of a kept text, its version holds before
+and after the rights are looked at. What documents of a pod inherit is looked at once before the
+first of them is read, and once after the last.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ LONGEST_S: Final = 3600.0
 N_THREADS: Final = 4  # for one pod and one answer
 PATIENCE_S: Final = 0.1  # with a folder, before another thread goes on with the next
 DRAFT_PART: Final = 2 / 3  # of the time; the rest is for looking at the rights again
+KEPT_PART: Final = 0.4  # where texts are kept
 _log: Final = logging.getLogger(__name__)
 
 
@@ -72,22 +74,21 @@ class ReadersPod(NamedTuple):
         return draft.text
 
     def draft(self, doc_id: DocId, before: RightsMoment, *, is_whole: bool = False) -> Draft:
-        """Read a text, kept or at the pod, if the reader may read it; else raise.
+        """Read a text: a kept one, or at the pod if the reader may read it; else raise.
 
         Parameters
         ----------
         is_whole
             Whether the beginning of a kept text is not enough.
         """
-        version = "" if self.texts is None else self.store.version(doc_id)
+        if self.texts is not None:
+            version = self.store.version(doc_id)
+            kept = (self.texts.text if is_whole else self.texts.beginning)(doc_id, version)
+            if kept is not None:
+                return Draft(doc_id, kept, version)
         if not before.may_read(doc_id, self.reader):
             raise refused()
-        kept = None
-        if self.texts is not None:
-            kept = (self.texts.text if is_whole else self.texts.beginning)(doc_id, version)
-        if kept is None:
-            return Draft(doc_id, self.store.text(doc_id))
-        return Draft(doc_id, kept, version)
+        return Draft(doc_id, self.store.text(doc_id))
 
     def check(self, draft: Draft, after: RightsMoment) -> None:
         """Raise unless a text may be shown.
@@ -95,11 +96,9 @@ class ReadersPod(NamedTuple):
         A kept text must be the document's before and after its reader's rights are looked at: who
         gets a right to a document gets none to what it was before.
         """
-        if draft.version:
-            may = self.store.version(draft.doc_id) == draft.version
-        else:
-            may = after.may_read(draft.doc_id, self.reader)
-        if not may:
+        if not after.may_read(draft.doc_id, self.reader):
+            raise refused()
+        if draft.version and self.store.version(draft.doc_id) != draft.version:
             raise refused()
 
 
@@ -221,8 +220,9 @@ class _Asked:
         """Take over what came in time; say whether the pod answered for all."""
         if not self._answered.done():
             wait([self._answered], min(time_left(), LONGEST_S))
+        is_done = self._answered.done()
         texts |= dict(self._texts)
-        if self._answered.done():
+        if is_done:
             return self._answered.result()
         gate = self._pod.gate
         if self.is_folder and time.monotonic() - self._began > gate.slow_s:
@@ -247,7 +247,7 @@ class _Asked:
         (pod,) = opened
         drafts: list[Draft] = []
         before = pod.store.now()
-        with within(time_left() * DRAFT_PART):
+        with within(time_left() * (DRAFT_PART if pod.texts is None else KEPT_PART)):
             are_all = self._each(
                 self._documents, lambda doc_id: drafts.append(pod.draft(doc_id, before))
             )

@@ -466,7 +466,7 @@ class PodRegistry:
             return known
         share = math.inf if pod.kind == "folder" else self._read_share
         with self._opening:
-            slow_s = min(SLOW_S, self._confirm_s / 2)
+            slow_s = min(SLOW_S, self._confirm_s / 3)
             made = PodGate(pod.pod_id, read_share=share, slow_s=slow_s)
             return self._gates.setdefault(PodId(pod.pod_id), made)
 
