@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -14,8 +15,9 @@ from cloister.core.deadline import within
 from cloister.core.errors import CloisterError, DataError
 from cloister.core.ids import AgentId
 from cloister.pods.datastore import LeftOut
-from cloister.pods.pod_gate import PodAway, PodGate
+from cloister.pods.pod_gate import PodAway, PodGate, SearchFailures
 from cloister.pods.solid_client import SolidClient, _read_triples
+from cloister.pods.solid_http import SolidHttp, SolidResponse
 from cloister.pods.solid_listing import ListingLimits, in_threads
 from cloister.pods.solid_pod import SolidPod
 from pods.hostile_server import Deed, answer, drip, hostile_server
@@ -113,6 +115,85 @@ def test_an_answer_that_unpacks_too_far_is_refused_and_the_server_is_not_left_al
             with pytest.raises(DataError):
                 client.get(server.address + "a.txt", max_bytes=100_000)
         assert client.gate.state().state == "closed"
+
+
+@pytest.mark.parametrize("header", ["x{}:", "x: {}", "set-cookie: a{}=b"])
+def test_very_many_headers_take_some_milliseconds_and_are_refused(header: str) -> None:
+    head = "\r\n".join(header.format(n) for n in range(90_000 // (len(header) + 6)))
+    body = f"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n{head}\r\n\r\n".encode()
+    with (
+        hostile_server(lambda connection, path: connection.sendall(body)) as server,
+        SolidClient() as client,
+    ):
+        for _ in range(3):
+            began = time.thread_time()
+            with pytest.raises(DataError, match="too many headers"):
+                client.head(server.address + "a.txt")
+            took_s = time.thread_time() - began
+        assert took_s < 0.3  # 0.03 s; httpx's own dictionary took 2.4 s
+        assert not client._http._http.cookies
+
+
+def test_cookies_of_a_server_are_neither_kept_nor_sent() -> None:
+    cookies = [f"set-cookie: a{n}=b" for n in range(50)]
+    body = answer(b"cough", "text/plain", *cookies)
+    with (
+        hostile_server(lambda connection, path: connection.sendall(body)) as server,
+        SolidClient() as client,
+    ):
+        assert client.get(server.address).content == b"cough"
+        assert not client._http._http.cookies
+
+
+def test_an_exchange_that_ends_after_its_deadline_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gate = PodGate("ann", n_failures=1)
+    with (
+        hostile_server(lambda connection, path: connection.sendall(answer(b"cough"))) as server,
+        SolidClient(timeout_s=0.2, gate=gate) as client,
+    ):
+        kept = SolidHttp._answer
+
+        def late(*given: Any) -> SolidResponse:
+            found = kept(*given)
+            time.sleep(0.3)  # what it takes to read the answer
+            return found
+
+        monkeypatch.setattr(SolidHttp, "_answer", late)
+        client.get(server.address)
+        assert gate.state().state == "open"
+
+
+def test_an_exchange_for_which_a_search_left_no_time_is_no_failure() -> None:
+    def slow(connection: socket.socket, path: str) -> None:
+        time.sleep(0.3)
+        connection.sendall(answer(b"cough"))
+
+    gate = PodGate("ann", n_failures=1)
+    with hostile_server(slow) as server, SolidClient(gate=gate) as client:
+        for _ in range(3):
+            with within(0.2), pytest.raises(PodAway):
+                client.get(server.address)
+            assert gate.state() == ("closed", 0, 0.0)
+        with within(0.7), pytest.raises(PodAway):
+            [client.get(server.address) for _ in range(9)]
+        assert gate.state().state == "closed"
+        gate.slow_s = 0.1
+        with within(0.2), pytest.raises(PodAway):
+            client.get(server.address)
+        assert gate.state().state == "open"
+
+
+def test_all_failures_of_a_search_are_one() -> None:
+    gate, search = PodGate("ann", n_failures=2), SearchFailures()
+    for _ in range(5):
+        with search.counting():
+            gate.complain()
+    assert gate.state().state == "closed"
+    with SearchFailures().counting():
+        gate.complain()
+    assert gate.state().state == "open"
 
 
 def test_a_server_that_drips_is_left_alone_and_then_tried_again() -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import stat
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -21,6 +23,7 @@ from cloister.pods.folder_pod import FolderPod
 from cloister.pods.registry import PodRegistry, RegisteredPod
 from cloister.pods.sync_times import SyncTime
 from cloister.pods.text_store import FILE, KEY, KnownText, TextStore
+from cloister.search.snippet import snippet
 
 ANN, BOB = Reader(AgentId("ann")), Reader(AgentId("bob"))
 SERVER, POD = ServerId("home"), PodId("ann")
@@ -83,12 +86,53 @@ def test_what_is_erased_is_gone_from_the_file_byte_by_byte(
 
 
 def _sealed(file: Path, store: TextStore, doc_id: DocId) -> bytes:
-    import sqlite3
-
     with closing(sqlite3.connect(file)) as connection:
-        query = "SELECT sealed FROM text WHERE document = ?"
-        (found,) = connection.execute(query, (store._name(doc_id),)).fetchone()
-        return bytes(found)
+        query = "SELECT sealed, rest FROM text WHERE document = ?"
+        first, rest = connection.execute(query, (store._name(doc_id),)).fetchone()
+        return bytes(first) + bytes(rest)
+
+
+def test_whoever_writes_holds_up_no_reader(store: TextStore, tmp_path: Path) -> None:
+    store.keep(POD, [KnownText(A, "1", "dry cough")])
+    with closing(sqlite3.connect(tmp_path / "texts" / FILE, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")  # another process writes
+        writer = threading.Thread(target=store.keep, args=(POD, [KnownText(B, "1", "fever")]))
+        writer.start()
+        time.sleep(0.1)
+        began = time.monotonic()
+        assert store.text(A, "1") == "dry cough"
+        assert time.monotonic() - began < 0.5
+        other.execute("ROLLBACK")
+        writer.join()
+    assert store.text(B, "1") == "fever"
+
+
+def test_many_long_texts_are_written_in_steps_between_which_others_read(store: TextStore) -> None:
+    store.keep(POD, [KnownText(A, "1", "dry cough")])
+    long = [KnownText(DocId(f"ann/{n}"), "1", "x" * 2_000_000) for n in range(12)]
+    waits = []
+    for work in (lambda: store.keep(POD, long), lambda: store.retain(POD, {A: "1"})):
+        writer = threading.Thread(target=work)
+        writer.start()
+        while writer.is_alive():
+            began = time.monotonic()
+            assert store.text(A, "1") == "dry cough"
+            waits.append(time.monotonic() - began)
+            time.sleep(0.005)
+    assert max(waits) < 0.5
+
+
+def test_the_beginning_of_a_text_is_what_a_passage_is_made_of(store: TextStore) -> None:
+    text = "dry cough " * 10_000 + "fever"
+    store.keep(POD, [KnownText(A, "1", text), KnownText(B, "1", "dry cough")])
+    assert store.text(A, "1") == text
+    beginning = store.beginning(A, "1")
+    assert beginning is not None
+    assert text.startswith(beginning)
+    assert len(beginning) < 20_000
+    for terms in (["dry"], ["fever"], ["nothing"]):
+        assert snippet(beginning, terms) == snippet(text, terms)
+    assert store.beginning(B, "1") == "dry cough"
 
 
 @pytest.mark.parametrize("damage", ["no database", "changed bytes", "emptied"])
@@ -214,6 +258,29 @@ def pod_of(registry: PodRegistry) -> FolderPod:
     store = registry.datastore(registry.pod(POD))
     assert isinstance(store, FolderPod)
     return store
+
+
+def test_a_kept_text_is_not_shown_to_who_gets_a_right_when_it_was_cleared(
+    registry: PodRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pod, eve = pod_of(registry), Reader(AgentId("eve"))
+    version_of, texts = FolderPod.version, iter(["cleared", "cleared again"])
+
+    def version(self: FolderPod, doc_id: DocId) -> str:
+        monkeypatch.setattr(FolderPod, "version", version_of)
+        found = version_of(self, doc_id)
+        pod.write("a.txt", next(texts))  # between a look at the version and one at the rights
+        pod.grant(A, eve.agent_id)
+        return found
+
+    monkeypatch.setattr(FolderPod, "version", version)
+    with pytest.raises(AccessDenied):
+        registry.read_text(SERVER, A, eve)
+    assert registry.read_text(SERVER, A, eve) == "cleared"
+    pod.revoke(A, eve.agent_id)
+    monkeypatch.setattr(FolderPod, "version", version)
+    with pytest.raises(AccessDenied):
+        pod.confirm(A, eve)
 
 
 @pytest.mark.usefixtures("no_children")

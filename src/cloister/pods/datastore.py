@@ -17,7 +17,16 @@ from cloister.core.rights import Reader, Rights
 from cloister.pods.extraction.pool import RawDocument
 from cloister.pods.web_access_control import Mode
 
-__all__ = ["Datastore", "Dropped", "LeftOut", "Resource", "checked_read", "refused", "rights_tag"]
+__all__ = [
+    "Datastore",
+    "Dropped",
+    "LeftOut",
+    "Resource",
+    "RightsMoment",
+    "checked_read",
+    "refused",
+    "rights_tag",
+]
 
 REFUSAL: Final = "not allowed, or no such resource"
 DATA_ENDING: Final = ".bin"
@@ -79,12 +88,19 @@ class Dropped:
         return [*self._named, *([LeftOut("", f"and {more} more")] if more else [])]
 
 
+class RightsMoment(Protocol):
+    """A look at a pod's rights that begins now. What documents inherit is looked at once."""
+
+    def may_read(self, doc_id: DocId, reader: Reader) -> bool:
+        """Say whether a reader may read a document."""
+
+
 class Datastore(Protocol):
     """A pod, as the program sees it that keeps or indexes the pod.
 
     Who holds this object can read and change the pod. A text may be shown to somebody only after
-    `read` or `confirm`: these look at the reader's rights as they are at the pod at that moment,
-    not at what an index remembers.
+    `read` or `confirm`, or by `now` before and after it was read: these look at the reader's rights
+    as they are at the pod at that moment, not at what an index remembers.
     """
 
     @property
@@ -112,8 +128,18 @@ class Datastore(Protocol):
     def read(self, doc_id: DocId, reader: Reader) -> str:
         """Return the words of a document if this reader may read it now, else raise."""
 
+    def version(self, doc_id: DocId) -> str:
+        """Return the ETag of a document, whoever may read it; raise where there is none."""
+
     def confirm(self, doc_id: DocId, reader: Reader) -> str:
-        """Return the ETag of a document if this reader may read it now, else raise."""
+        """Return the ETag of a document if this reader may read it now, else raise.
+
+        The document has this ETag before and after its rights are looked at: no reader is shown a
+        text that was replaced before they got the right.
+        """
+
+    def now(self) -> RightsMoment:
+        """Begin a look at the rights."""
 
     def modes(self, doc_id: DocId, reader: Reader) -> frozenset[Mode]:
         """Return what a reader may do with a document, or with data, now."""
@@ -203,22 +229,22 @@ def refused() -> AccessDenied:
     return AccessDenied(REFUSAL)
 
 
-def checked_read(modes: Callable[[], frozenset[Mode]], content: Callable[[], T]) -> T:
+def checked_read(may_read: Callable[[], bool], content: Callable[[], T]) -> T:
     """Return a content if its reader may read it, before it is read and after.
 
     What was made private while it was read is not shown.
 
     Parameters
     ----------
-    modes
-        Says what the reader may do now.
+    may_read
+        Says whether the reader may read it now.
     content
         Reads it.
     """
-    if Mode.READ not in modes():
+    if not may_read():
         raise refused()
     found = content()
-    if Mode.READ not in modes():
+    if not may_read():
         raise refused()
     return found
 

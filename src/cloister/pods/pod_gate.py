@@ -4,6 +4,7 @@ A server that fails several times is left alone for a while (a circuit breaker).
 fail at once, without a byte being sent. Then one request is let through to try; the rest still
 fail. Each time that the server misbehaves again it is left alone for twice as long. A failure is
 made up for by many answers, not by one: a server that answers every other request is no use either.
+All that fails in one search is one failure.
 
 A server that answers quickly can still cost too much: each document that a search shows takes this
 program a few milliseconds. So searches may spend a share of one processor on each pod. A pod that
@@ -20,13 +21,15 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Final, Literal, NamedTuple
 
 from cloister.core.deadline import time_left
 from cloister.core.errors import StoreError
 
-__all__ = ["READ_SHARE", "GateState", "PodAway", "PodGate"]
+__all__ = ["READ_SHARE", "SLOW_S", "GateState", "PodAway", "PodGate", "SearchFailures"]
 
 N_AT_ONCE: Final = 6  # exchanges with one pod's server
 N_FAILURES: Final = 3  # before the server is left alone
@@ -38,6 +41,7 @@ READ_SHARE: Final = 0.1  # of one processor, for the documents of one pod that s
 SAVED_S: Final = 1.0  # of processor time that a pod may save up, and on probation:
 PROBATION_S: Final = 0.1
 MOST_DOUBLINGS: Final = 10
+SLOW_S: Final = 0.5  # a search that waits so long for one answer counts it as a failure
 _log: Final = logging.getLogger(__name__)
 
 
@@ -45,6 +49,25 @@ class PodAway(StoreError):
     """A pod's server does not answer in time, or is left alone because it did not."""
 
     usual_remedy = "try again later, or see that the pod's server answers"
+
+
+class SearchFailures:
+    """What failed in one search, which asks for several documents at once."""
+
+    def __init__(self) -> None:
+        self.n = 0
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """Count what fails inside, in this thread, as one failure together with all the rest."""
+        token = _search.set(self)
+        try:
+            yield
+        finally:
+            _search.reset(token)
+
+
+_search: Final[ContextVar[SearchFailures | None]] = ContextVar("search", default=None)
 
 
 class GateState(NamedTuple):
@@ -81,6 +104,8 @@ class PodGate:
         For how long at first, and at most; the time doubles from one time to the next.
     read_share
         Of one processor that searches may spend on the pod; infinite for no limit.
+    slow_s
+        How long one answer may take during a search.
     clock
         Seconds that never go back.
 
@@ -102,9 +127,10 @@ class PodGate:
         rest_s: float = REST_S,
         most_rest_s: float = MOST_REST_S,
         read_share: float = math.inf,
+        slow_s: float = SLOW_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.name = name
+        self.name, self.slow_s = name, slow_s
         self._slots = threading.BoundedSemaphore(n_at_once)
         self._n_failures, self._rest_s, self._most_rest_s = n_failures, rest_s, most_rest_s
         self._clock = clock
@@ -159,18 +185,24 @@ class PodGate:
             self._slots.release()
             raise
 
-    def leave(self, *, failed: bool) -> None:
-        """End an exchange."""
+    def leave(self, *, failed: bool | None) -> None:
+        """End an exchange.
+
+        Parameters
+        ----------
+        failed
+            None where nobody knows: it was cut off before the server had its time.
+        """
         with self._lock:
             self._trying = False
             if failed:
                 self._note_failure()
-            else:
+            elif failed is not None:
                 self._note_answer()
         self._slots.release()
 
     def complain(self) -> None:
-        """Count a failure that shows only in several exchanges together."""
+        """Count a failure that is none of an exchange."""
         with self._lock:
             self._note_failure()
 
@@ -209,6 +241,11 @@ class PodGate:
             self._trying = trying
 
     def _note_failure(self) -> None:
+        search = _search.get()
+        if search is not None:
+            search.n += 1
+            if search.n > 1:
+                return
         self._failed += 1
         self._answered = 0
         if self._until is None and not self._n_opened and self._failed <= self._n_failures - 1:

@@ -15,8 +15,9 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -24,13 +25,11 @@ from pydantic import ValidationError
 
 from cloister.core.deadline import within
 from cloister.core.errors import (
-    AccessDenied,
     CloisterError,
     Damaged,
     DataError,
     NotFound,
     SettingsError,
-    StoreError,
 )
 from cloister.core.file_errors import explained, writing
 from cloister.core.ids import AgentId, DocId, PodId, ServerId
@@ -42,8 +41,14 @@ from cloister.pods.courtesy import Courtesy
 from cloister.pods.datastore import Datastore, refused
 from cloister.pods.document_reading import rights_now
 from cloister.pods.folder_pod import DESCRIPTION, FolderPod
-from cloister.pods.pod_gate import PodGate
-from cloister.pods.pod_reading import CONFIRM_S, GuardedReading, PodFinding, ReadablePod
+from cloister.pods.pod_gate import SLOW_S, PodGate
+from cloister.pods.pod_reading import (
+    CONFIRM_S,
+    GuardedReading,
+    PodFinding,
+    ReadablePod,
+    ReadersPod,
+)
 from cloister.pods.pods_apart import require_apart, require_names, require_other_names
 from cloister.pods.search_server import SearchServer
 from cloister.pods.solid_client import SolidClient
@@ -51,7 +56,7 @@ from cloister.pods.solid_credentials_file import read_credentials
 from cloister.pods.sync import CutSync, SyncCounts, sync
 from cloister.pods.sync_times import FILE as SYNCS
 from cloister.pods.sync_times import LOCK as SYNCS_LOCK
-from cloister.pods.sync_times import Stopwatch, SyncTime, SyncTimes, is_stale
+from cloister.pods.sync_times import Stopwatch, SyncTimes, is_stale
 from cloister.pods.text_store import TEXTS, PodTexts, TextStore
 from cloister.search.node import SearchNode
 from cloister.search.shard_node import ShardNode
@@ -134,7 +139,6 @@ class PodRegistry:
         self.sync_times = SyncTimes(self.home)
         self._courtesy = Courtesy()
         self._gates: dict[PodId, PodGate] = {}
-        self._distrusted: dict[PodId, float] = {}
         self._hidden: dict[ServerId, tuple[float, frozenset[PodId]]] = {}
         self._open = ExitStack()
         self._shards: dict[ServerId, Shard] = {}
@@ -348,13 +352,14 @@ class PodRegistry:
 
     def datastore(self, pod: RegisteredPod) -> Datastore:
         """Return the pod itself."""
+        found = self._stores.get(pod.address)
+        if found is not None:
+            return found
+        # A folder may lie on a disk that hangs: nobody waits for it but who wants this pod.
+        is_folder = pod.kind == "folder"
+        opened = _folder_pod(pod) if is_folder else self._solid_pod(pod, Path(pod.credentials))
         with self._opening:
-            if pod.address not in self._stores:
-                if pod.kind == "folder":
-                    self._stores[pod.address] = _folder_pod(pod)
-                else:
-                    self._stores[pod.address] = self._solid_pod(pod, Path(pod.credentials))
-            return self._stores[pod.address]
+            return self._stores.setdefault(pod.address, opened)
 
     def texts(self, pod: RegisteredPod) -> PodTexts:
         """Return what is kept of a pod's texts."""
@@ -411,23 +416,9 @@ class PodRegistry:
         return found
 
     def away_pods(self) -> frozenset[PodId]:
-        """Return the pods that no search asks at the moment.
-
-        Their servers misbehave, or they refused much of what the index has of them since they were
-        last synced.
-        """
+        """Return the pods that no search asks at the moment: they misbehave."""
         with self._opening:
-            away = {name for name, gate in self._gates.items() if gate.is_away}
-        if self._distrusted:
-            times, none = self.sync_times.all(), SyncTime(0.0, 0.0)
-            for name, since in list(self._distrusted.items()):
-                if times.get(name, none).began > since:
-                    self._distrusted.pop(name, None)
-        return frozenset(away | self._distrusted.keys())
-
-    def distrust(self, pod_id: PodId) -> None:
-        """Ask a pod no more until it is synced again."""
-        self._distrusted[pod_id] = time.time()
+            return frozenset(name for name, gate in self._gates.items() if gate.is_away)
 
     def datastore_as(self, pod: RegisteredPod, credentials: Path) -> Datastore:
         """Return a pod on a Solid server as somebody reaches it with their own credentials."""
@@ -474,8 +465,8 @@ class PodRegistry:
         if pod is None:
             raise refused()
         try:
-            return self._text(pod, doc_id, reader)
-        except (AccessDenied, NotFound, StoreError, DataError):
+            return self.readers_pod(pod, reader).text(doc_id)
+        except Exception:  # of a hostile answer a library may raise anything
             raise refused() from None
 
     def reading(self, reader: Reader) -> GuardedReading:
@@ -483,18 +474,20 @@ class PodRegistry:
         return GuardedReading(_ReadersPods(self, reader), self._confirm_s)
 
     def gate(self, pod: RegisteredPod) -> PodGate:
-        """Return the gate before a pod's server."""
+        """Return the gate before a pod; what searches spend on a folder has no limit."""
+        known = self._gates.get(PodId(pod.pod_id))
+        if known is not None:
+            return known
+        share = math.inf if pod.kind == "folder" else self._read_share
         with self._opening:
-            made = PodGate(pod.pod_id, read_share=self._read_share)
+            slow_s = min(SLOW_S, self._confirm_s / 3)
+            made = PodGate(pod.pod_id, read_share=share, slow_s=slow_s)
             return self._gates.setdefault(PodId(pod.pod_id), made)
 
-    def _text(self, pod: RegisteredPod, doc_id: DocId, reader: Reader) -> str:
-        store, texts = self.datastore(pod), self.texts(pod)
-        if texts.is_keeping:
-            kept = self._texts.text(doc_id, store.confirm(doc_id, reader))
-            if kept is not None:
-                return kept
-        return store.read(doc_id, reader)
+    def readers_pod(self, pod: RegisteredPod, reader: Reader) -> ReadersPod:
+        """Return a pod as one reader reads it."""
+        texts = self._texts if self.texts(pod).is_keeping else None
+        return ReadersPod(self.datastore(pod), reader, texts)
 
     def _opener(
         self, server_id: ServerId, vectors_of: Callable[[Reader], WordVectors] | None
@@ -584,19 +577,16 @@ class _ReadersPods(PodFinding):
     def __init__(self, registry: PodRegistry, reader: Reader) -> None:
         self._registry, self._reader = registry, reader
 
-    def pod(self, pod_id: PodId) -> ReadablePod | None:
-        registry, reader = self._registry, self._reader
-        pod = registry.pods.get(pod_id)
-        if pod is None:
-            return None
-        gate = None if pod.kind == "folder" else registry.gate(pod)
-        return ReadablePod(lambda doc_id: registry._text(pod, doc_id, reader), gate)
+    def pods(self, pod_ids: Iterable[PodId]) -> dict[PodId, ReadablePod]:
+        listed = self._registry.pods
+        return {name: self._readable(listed[name]) for name in pod_ids if name in listed}
+
+    def _readable(self, pod: RegisteredPod) -> ReadablePod:
+        opened = partial(self._registry.readers_pod, pod, self._reader)
+        return ReadablePod(opened, self._registry.gate(pod), pod.kind == "folder")
 
     def away(self) -> frozenset[PodId]:
         return self._registry.away_pods()
-
-    def distrust(self, pod_id: PodId) -> None:
-        self._registry.distrust(pod_id)
 
 
 def _folder_pod(pod: RegisteredPod) -> FolderPod:

@@ -20,7 +20,7 @@ from cloister.core.deadline import time_left
 from cloister.core.errors import AccessDenied, DataError, SettingsError, StoreError
 from cloister.core.ids import AgentId, DocId, GroupId, PodId
 from cloister.core.rights import NOBODY, Reader, Rights
-from cloister.pods.datastore import checked_read, refused
+from cloister.pods.datastore import RightsMoment, checked_read, refused
 from cloister.pods.extraction.pool import SEARCH_DEADLINE_S, RawDocument, extraction_pool
 from cloister.pods.index_resource import terms_id
 from cloister.pods.web_access_control import AccessRules, Authorization, Mode
@@ -74,7 +74,18 @@ class RuledPod(ABC):
 
     def read(self, doc_id: DocId, reader: Reader) -> str:
         """Return the words of a document if this reader may read it now, else raise."""
-        return checked_read(lambda: self.modes(doc_id, reader), lambda: self.text(doc_id))
+        return checked_read(lambda: self.now().may_read(doc_id, reader), lambda: self.text(doc_id))
+
+    def confirm(self, doc_id: DocId, reader: Reader) -> str:
+        """Return the ETag of a document if this reader may read it now, else raise."""
+        found = self.version(doc_id)
+        if not self.now().may_read(doc_id, reader) or self.version(doc_id) != found:
+            raise refused()
+        return found
+
+    def now(self) -> RightsMoment:
+        """Begin a look at the rights."""
+        return _EachAnew(self)
 
     def set_rights(self, doc_id: DocId, rights: Rights) -> None:
         """Let just these read a document; who may write or control it stays as it is.
@@ -118,7 +129,7 @@ class RuledPod(ABC):
                 raise refused()
             return found
 
-        return checked_read(lambda: self.modes(data_id, reader), content)
+        return checked_read(lambda: Mode.READ in self.modes(data_id, reader), content)
 
     def write_data(
         self,
@@ -171,6 +182,10 @@ class RuledPod(ABC):
         """Name of the pod."""
 
     @abstractmethod
+    def version(self, doc_id: DocId) -> str:
+        """Return the ETag of a document, whoever may read it; raise where there is none."""
+
+    @abstractmethod
     def content(self, doc_id: DocId) -> RawDocument:
         """Return a document as it lies in the pod, for the index."""
 
@@ -211,6 +226,16 @@ class RuledPod(ABC):
         self, data_id: DocId, content: bytes, rights: Rights | None, like: DocId | None
     ) -> None:
         """Store data in the place of what was there, the list before the content."""
+
+
+class _EachAnew(RightsMoment):
+    """Looks at everything anew for each document: that takes no time in a folder."""
+
+    def __init__(self, pod: RuledPod) -> None:
+        self._pod = pod
+
+    def may_read(self, doc_id: DocId, reader: Reader) -> bool:
+        return Mode.READ in self._pod.modes(doc_id, reader)
 
 
 def _same(some: AccessRules | None, others: AccessRules | None) -> bool:

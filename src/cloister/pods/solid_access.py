@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from cloister.core.deadline import time_left
 from cloister.core.errors import AccessDenied, DataError, StoreError
 from cloister.core.ids import AgentId, GroupId
 from cloister.pods.acl_turtle import (
@@ -22,6 +24,7 @@ from cloister.pods.acl_turtle import (
     read_groups,
     write_acl,
 )
+from cloister.pods.pod_gate import PodAway
 from cloister.pods.solid_client import TURTLE, SolidClient
 from cloister.pods.solid_http import ABSENT, NOT_MODIFIED, SolidResponse, origin
 from cloister.pods.web_access_control import (
@@ -181,6 +184,7 @@ class AccessMoment:
         self._room = max_bytes
         self._lists: dict[str, AccessControlList | None] = {}
         self._groups: dict[str, GroupMembers] = {}
+        self._fetching: dict[str, threading.Lock] = {}
 
     def keep(self, resource: str, acl: AccessControlList | None) -> None:
         """Take a list as fetched."""
@@ -207,20 +211,33 @@ class AccessMoment:
         }
 
     def _list(self, resource: str) -> AccessControlList | None:
-        if resource not in self._lists:
-            self._require_room(resource)
-            fetched = self._access.fetch_list(resource)
-            self._take(fetched.n_read)
-            self._lists[resource] = fetched.acl
-        return self._lists[resource]
+        with self._alone(resource):
+            if resource not in self._lists:
+                self._require_room(resource)
+                fetched = self._access.fetch_list(resource)
+                self._take(fetched.n_read)
+                self._lists[resource] = fetched.acl
+            return self._lists[resource]
 
     def _document(self, address: str) -> GroupMembers:
-        if address not in self._groups:
-            self._require_room(address)
-            fetched = self._access.read_groups(address)
-            self._take(fetched.n_read)
-            self._groups[address] = fetched.members
-        return self._groups[address]
+        with self._alone(address):
+            if address not in self._groups:
+                self._require_room(address)
+                fetched = self._access.read_groups(address)
+                self._take(fetched.n_read)
+                self._groups[address] = fetched.members
+            return self._groups[address]
+
+    @contextmanager
+    def _alone(self, address: str) -> Iterator[None]:
+        """Keep other threads of this moment from fetching the same; they wait for it in time."""
+        lock = self._fetching.setdefault(address, threading.Lock())
+        if not lock.acquire(timeout=min(time_left(), threading.TIMEOUT_MAX)):
+            raise PodAway("no access control list in time", where=origin(address))
+        try:
+            yield
+        finally:
+            lock.release()
 
     def _take(self, n_bytes: int) -> None:
         if self._room is not None:
@@ -246,15 +263,19 @@ class _Kept(Generic[T]):
     def keep(self, name: str, value: T, n_bytes: int) -> None:
         n_bytes += len(name) + NAME_BYTES
         self.forget(name)
+        if self._n_bytes + n_bytes > MAX_KEPT_BYTES:
+            self.clear()
         with self._lock:
-            if self._n_bytes + n_bytes > MAX_KEPT_BYTES:
-                self._kept, self._n_bytes = {}, 0
             self._kept[name] = value, n_bytes
             self._n_bytes += n_bytes
 
     def forget(self, name: str) -> None:
         with self._lock:
             self._n_bytes -= self._kept.pop(name, (None, 0))[1]
+
+    def clear(self) -> None:
+        with self._lock:
+            self._kept, self._n_bytes = {}, 0
 
 
 def _list_bytes(acl: AccessControlList) -> int:

@@ -288,7 +288,10 @@ class SolidClient:
         if "acl" not in links:
             raise_for(response.status, url)
             raise StoreError("the server names no access control list", where=url)
-        address = urljoin(url, links["acl"]["url"])
+        try:
+            address = urljoin(url, links["acl"]["url"])
+        except ValueError:
+            raise DataError("the address of the access control list is none", where=url) from None
         if origin(address) != origin(url):
             raise StoreError("the access control list lies on another server", where=url)
         return address
@@ -333,15 +336,15 @@ class SolidClient:
         if not self._lock.acquire(timeout=most_s):
             raise PodAway("no token in time", where=origin(credentials.issuer))
         try:
-            if self._token is None or time.monotonic() >= self._token.fresh_until:
-                self._token = self._login(credentials)
-            return self._token.text
+            token = self._token
+            if token is None or time.monotonic() >= token.fresh_until:
+                token = self._token = self._login(credentials)
+            return token.text
         finally:
             self._lock.release()
 
     def _forget_token(self) -> None:
-        with self._lock:
-            self._token = None
+        self._token = None  # without the lock: another thread may hold it while it waits
 
     def _login(self, credentials: SolidCredentials) -> _Token:
         """Ask the identity provider for a token."""

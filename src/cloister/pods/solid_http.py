@@ -12,8 +12,9 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from email.utils import parsedate_to_datetime
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -45,7 +46,7 @@ SETTLED_S: Final = 3.0
 LOCAL: Final = "localhost"
 FEW_PIECES: Final = 1_024  # of an answer, and one more for each
 PIECE_BYTES: Final = 256
-HURRIED_SLOW_S: Final = 0.5  # a search that waits so long for one answer counts it as a failure
+MAX_HEADERS: Final = 100
 
 
 class SolidResponse(NamedTuple):
@@ -57,8 +58,9 @@ class SolidResponse(NamedTuple):
 
     @property
     def etag(self) -> str:
-        """The entity tag; empty where the server gives none."""
-        return self.headers.get("etag", "")
+        """The entity tag; empty where the server gives none that can be sent back to it."""
+        etag = self.headers.get("etag", "")
+        return etag if etag.isascii() and etag.isprintable() else ""
 
     @property
     def is_settled(self) -> bool:
@@ -116,8 +118,12 @@ class SolidHttp:
         self.gate = gate or PodGate()
         self.timeout_s = timeout_s
         self._failures = (self._httpx.HTTPError, *FAILURES)
+        no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
         self._http = self._httpx.Client(
-            transport=transport or TimedTransport(N_AT_ONCE), trust_env=False, timeout=None
+            transport=transport or TimedTransport(N_AT_ONCE),
+            cookies=no_cookies,
+            trust_env=False,
+            timeout=None,
         )
 
     def close(self) -> None:
@@ -134,22 +140,28 @@ class SolidHttp:
         PodAway
             There is no answer in time, or the server is left alone.
         DataError
-            The answer is too long, compressed, or in too many pieces.
+            The answer is too long, compressed, in too many pieces or has too many headers, or the
+            request was made of words of the server that cannot be sent.
         """
         checked_address(url)
         hurried = time_left() < self.timeout_s
         with within(self.timeout_s):
             self.gate.enter()
-            failed, began = True, time.monotonic()
+            failed: bool | None = True
+            began = time.monotonic()
             try:
                 answer = self._answer(method, url, max_bytes, options)
-                slow = hurried and time.monotonic() - began > HURRIED_SLOW_S
-                failed = slow or answer.status >= FAULTS
+                failed = answer.status >= FAULTS
                 return answer
-            except (DataError, SettingsError):
+            except DataError:
                 failed = False  # it did answer
                 raise
             finally:
+                is_slow = time.monotonic() - began > self.gate.slow_s
+                if hurried and not time_left() and not is_slow:
+                    failed = None  # others had used up the time
+                elif (hurried and is_slow) or not time_left():
+                    failed = True
                 self.gate.leave(failed=failed)
 
     def _answer(
@@ -158,7 +170,8 @@ class SolidHttp:
         headers = {**(options.pop("headers", None) or {}), "accept-encoding": "identity"}
         try:
             with self._http.stream(method, url, headers=headers, **options) as answer:
-                _check_head(answer.headers, None if method == "HEAD" else max_bytes, url)
+                found = _headers(answer.headers.raw, answer.headers.encoding, url)
+                _check_head(found, None if method == "HEAD" else max_bytes, url)
                 content = bytearray()
                 for n_pieces, piece in enumerate(answer.iter_bytes(), 1):
                     content += piece
@@ -166,17 +179,27 @@ class SolidHttp:
                         raise _unfit("too long", url)
                     if n_pieces > FEW_PIECES + len(content) // PIECE_BYTES:
                         raise _unfit("in too many pieces", url)
-                return SolidResponse(answer.status_code, dict(answer.headers), bytes(content))
+                return SolidResponse(answer.status_code, found, bytes(content))
         except self._failures as error:
             kind = kind_in_words(error)
             raise PodAway(f"the server does not answer ({kind})", where=origin(url)) from None
         except (self._httpx.InvalidURL, UnicodeError):
-            raise SettingsError("not an address", where=url[:80]) from None
+            raise DataError("an address or a header cannot be sent", where=repr(url[:80])) from None
         except CloisterError:
             raise
         except Exception as error:  # what a hostile answer makes a library raise
             kind = type(error).__name__
             raise PodAway(f"the answer cannot be read ({kind})", where=origin(url)) from None
+
+
+def _headers(raw: Iterable[tuple[bytes, bytes]], encoding: str, url: str) -> Mapping[str, str]:
+    """Return headers by name, in linear time; httpx's own dictionary takes quadratic time."""
+    found: dict[str, list[str]] = {}
+    for number, (name, value) in enumerate(raw):
+        if number == MAX_HEADERS:
+            raise _unfit("of too many headers", url)
+        found.setdefault(name.decode(encoding).lower(), []).append(value.decode(encoding))
+    return {name: ", ".join(values) for name, values in found.items()}
 
 
 def _check_head(headers: Mapping[str, str], max_bytes: int | None, url: str) -> None:
@@ -230,14 +253,17 @@ def checked_address(address: str) -> str:
 
 
 def origin(url: str) -> str:
-    """Return scheme, host and port of an address.
+    """Return scheme, host and port of an address; raise `DataError` where it is none.
 
     Examples
     --------
     >>> origin("https://pods.example/ann/notes.txt")
     'https://pods.example'
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise DataError("not an address", where=repr(url[:80])) from None
     return f"{parts.scheme}://{parts.netloc}"
 
 

@@ -9,11 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
-from cloister.core.errors import AccessDenied, Conflict, DataError, SettingsError, StoreError
+from cloister.core.errors import (
+    AccessDenied,
+    CloisterError,
+    Conflict,
+    DataError,
+    SettingsError,
+    StoreError,
+)
 from cloister.core.ids import MAX_ID_LENGTH, AgentId, DocId, PodId, checked_id
 from cloister.core.rights import NOBODY, Reader, Rights
 from cloister.pods.datastore import (
@@ -21,7 +28,7 @@ from cloister.pods.datastore import (
     Dropped,
     LeftOut,
     Resource,
-    checked_read,
+    RightsMoment,
     refused,
     rights_tag,
 )
@@ -114,8 +121,11 @@ class SolidPod(RuledPod):
                 return self._resource(*listed, moment)
             except PodAway:
                 raise
-            except (DataError, SettingsError, StoreError) as error:
+            except CloisterError as error:
                 dropped.add(listed[0], error.what)
+                return None
+            except Exception as error:  # what a hostile answer makes a library raise
+                dropped.add(listed[0], f"cannot be looked at ({type(error).__name__})")
                 return None
 
         with ThreadPoolExecutor(N_THREADS, thread_name_prefix="pod-listing") as pool:
@@ -148,42 +158,46 @@ class SolidPod(RuledPod):
         response = self._client.get(doc_id, max_bytes=max_bytes)
         return RawDocument(response.content, response.media_type)
 
-    def read(self, doc_id: DocId, reader: Reader) -> str:
-        """Return the words of a document if this reader may read it now, else raise.
-
-        Where the client acts for the reader, the server itself decides.
-        """
-        self._require_document(doc_id)
-        if self._acts_for(reader):
-            return self.text(doc_id)
-        return checked_read(lambda: self._modes(doc_id, reader), lambda: self.text(doc_id))
-
     def text(self, doc_id: DocId) -> str:
         """Return the words of a document that is not too long to be read while somebody waits."""
         return self._extracted(self.content(doc_id, max_bytes=MAX_SHOWN_BYTES))
 
-    def confirm(self, doc_id: DocId, reader: Reader) -> str:
-        """Return the ETag of a document if this reader may read it now, else raise."""
+    def version(self, doc_id: DocId) -> str:
+        """Return the ETag of a document, whoever may read it; raise where there is none."""
         self._require_document(doc_id)
         response = self._client.head(doc_id)
-        if not self._acts_for(reader) and Mode.READ not in self._modes(doc_id, reader, response):
-            raise refused()
+        with suppress(DataError, StoreError):  # it need not be asked for again
+            self._access.list_address(doc_id, response)
         return response.etag
+
+    def now(self) -> RightsMoment:
+        """Begin a look at the rights, in which each inherited list is fetched once.
+
+        Where the client acts for the reader, the server itself decides.
+        """
+        return _ReadersMoment(self, self._access.now())
 
     def modes(self, doc_id: DocId, reader: Reader) -> frozenset[Mode]:
         """Return what a reader may do with a document or data; nothing where there is none."""
         if not self._holds(doc_id):
             return frozenset()
         try:
-            return self._modes(doc_id, reader, self._client.head(doc_id))
+            response = self._client.head(doc_id)
         except AccessDenied:
             return frozenset()
+        return self._modes(doc_id, reader, self._access.now(), response)
 
     def _modes(
-        self, doc_id: DocId, reader: Reader, response: SolidResponse | None = None
+        self,
+        doc_id: DocId,
+        reader: Reader,
+        moment: AccessMoment,
+        response: SolidResponse | None = None,
     ) -> frozenset[Mode]:
-        moment = self._access.now()
-        rules = moment.rules(doc_id, response)
+        try:
+            rules = moment.rules(doc_id, response)
+        except AccessDenied:
+            return frozenset()
         return rules.modes(reader, owner=self.owner, members=moment.members(rules))
 
     def _acts_for(self, reader: Reader) -> bool:
@@ -382,4 +396,15 @@ class SolidPod(RuledPod):
             or step.endswith((".acl", ".meta"))
             or any(character in step for character in "/\\?#\0")
             for step in map(unquote, rest.split("/"))
+        )
+
+
+class _ReadersMoment(RightsMoment):
+    def __init__(self, pod: SolidPod, moment: AccessMoment) -> None:
+        self._pod, self._moment = pod, moment
+
+    def may_read(self, doc_id: DocId, reader: Reader) -> bool:
+        self._pod._require_document(doc_id)
+        return self._pod._acts_for(reader) or Mode.READ in self._pod._modes(
+            doc_id, reader, self._moment
         )

@@ -31,6 +31,7 @@ from cloister.core.file_errors import writing
 from cloister.core.ids import DocId, PodId
 from cloister.pods.datastore import Resource
 from cloister.privacy.private_file import read_private_file, write_private_file
+from cloister.search.snippet import SEARCHED_CHARACTERS
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -42,14 +43,20 @@ KEY: Final = "key"
 FILE: Final = "texts.sqlite"
 KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12
+BEGINNING_CHARACTERS: Final = SEARCHED_CHARACTERS + 1  # one more shows that there is more
 WAIT_S: Final = 10.0  # for another process that writes
+READ_WAIT_S: Final = 0.5  # for a step of whoever writes; a search reads the document otherwise
+STEP_BYTES: Final = 1_000_000  # that are written at a time: nobody can read meanwhile
+STEP_ROWS: Final = 100  # that are erased at a time
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS text (
     document BLOB PRIMARY KEY, pod BLOB NOT NULL, version BLOB NOT NULL,
-    failed INTEGER NOT NULL, sealed BLOB NOT NULL
+    failed INTEGER NOT NULL, sealed BLOB NOT NULL, rest BLOB NOT NULL
 );
 CREATE INDEX IF NOT EXISTS text_of_pod ON text (pod);
 """
+_WANTED: Final = " FROM text WHERE document = ? AND version = ? AND failed = ?"
+_Row = tuple[bytes, bytes, bytes, bool, bytes, bytes]
 
 
 class KnownText(NamedTuple):
@@ -72,16 +79,22 @@ class TextStore:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # of who writes
         self._open: sqlite3.Connection | None = None
+        self._reading = threading.Lock()
+        self._reader: sqlite3.Connection | None = None
 
     def text(self, doc_id: DocId, etag: str) -> str | None:
         """Return a document's text of this version; None where it is not kept or damaged."""
-        return self._content(doc_id, etag, failed=False)
+        return self._content(doc_id, etag, "SELECT sealed, rest" + _WANTED)
+
+    def beginning(self, doc_id: DocId, etag: str) -> str | None:
+        """Return as much of a text as passages are made of; a long one takes no longer."""
+        return self._content(doc_id, etag, "SELECT sealed" + _WANTED)
 
     def failure(self, doc_id: DocId, etag: str) -> str | None:
         """Return why a document of this version could not be read; None where nothing is known."""
-        return self._content(doc_id, etag, failed=True)
+        return self._content(doc_id, etag, "SELECT sealed" + _WANTED, failed=True)
 
     def keep(self, pod_id: PodId, known: Iterable[KnownText]) -> None:
         """Keep what is known of documents in the place of what was; not without an ETag."""
@@ -90,8 +103,11 @@ class TextStore:
             return
         with self._lock, _explained(self._folder):
             connection = self._connected()
-            with connection:
-                connection.executemany("INSERT OR REPLACE INTO text VALUES (?, ?, ?, ?, ?)", rows)
+            for step in _steps(rows):
+                with connection:
+                    connection.executemany(
+                        "INSERT OR REPLACE INTO text VALUES (?, ?, ?, ?, ?, ?)", step
+                    )
 
     def retain(self, pod_id: PodId, etags: Mapping[DocId, str], *, texts: bool = True) -> None:
         """Erase all that is kept of a pod, but of these documents in these versions.
@@ -112,8 +128,11 @@ class TextStore:
                 for document, version, failed in connection.execute(query, (self._name(pod_id),))
                 if version not in wanted or not (failed or texts)
             ]
-            with connection:
-                connection.executemany("DELETE FROM text WHERE document = ?", gone)
+            for begin in range(0, len(gone), STEP_ROWS):
+                with connection:
+                    connection.executemany(
+                        "DELETE FROM text WHERE document = ?", gone[begin : begin + STEP_ROWS]
+                    )
 
     def missing(self, pod_id: PodId, etags: Mapping[DocId, str]) -> set[DocId]:
         """Return which of a pod's documents have neither a text here nor a failure."""
@@ -135,30 +154,42 @@ class TextStore:
             if self._open is not None:
                 self._open.close()
                 self._open = None
+        self._close_reader()
 
-    def _content(self, doc_id: DocId, etag: str, *, failed: bool) -> str | None:
+    def _content(self, doc_id: DocId, etag: str, query: str, *, failed: bool = False) -> str | None:
         if not etag or not self._is_there():
             return None
         from cryptography.exceptions import InvalidTag
 
-        query = "SELECT sealed FROM text WHERE document = ? AND version = ? AND failed = ?"
         version = self._version(doc_id, etag)
         try:
-            with self._lock:
-                found = self._connected().execute(query, (self._name(doc_id), version, failed))
-                row = found.fetchone()
-            if row is None:
+            with self._reading:  # whoever writes holds up no search
+                if self._reader is None:
+                    self._reader = self._connection(READ_WAIT_S)
+                wanted = self._name(doc_id), version, failed
+                rows = self._reader.execute(query, wanted).fetchall()
+            if not rows:
                 return None
-            nonce, sealed = row[0][:NONCE_BYTES], row[0][NONCE_BYTES:]
-            return self._cipher.decrypt(nonce, sealed, version).decode("utf-8")
+            return "".join(
+                self._opened_part(sealed, version, part) for part, sealed in enumerate(rows[0])
+            )
         except (sqlite3.Error, InvalidTag, ValueError):
             return None
 
-    def _row(self, pod_id: PodId, one: KnownText) -> tuple[bytes, bytes, bytes, bool, bytes]:
+    def _row(self, pod_id: PodId, one: KnownText) -> _Row:
         version = self._version(one.doc_id, one.etag)
-        nonce, plain = os.urandom(NONCE_BYTES), (one.failure or one.text).encode()
-        sealed = nonce + self._cipher.encrypt(nonce, plain, version)
-        return self._name(one.doc_id), self._name(pod_id), version, bool(one.failure), sealed
+        text = one.failure or one.text
+        parts = text[:BEGINNING_CHARACTERS], text[BEGINNING_CHARACTERS:]
+        first, rest = (self._sealed(text, version, part) for part, text in enumerate(parts))
+        return self._name(one.doc_id), self._name(pod_id), version, bool(one.failure), first, rest
+
+    def _sealed(self, text: str, version: bytes, part: int) -> bytes:
+        nonce = os.urandom(NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, text.encode(), version + bytes([part]))
+
+    def _opened_part(self, sealed: bytes, version: bytes, part: int) -> str:
+        nonce, content = sealed[:NONCE_BYTES], sealed[NONCE_BYTES:]
+        return self._cipher.decrypt(nonce, content, version + bytes([part])).decode("utf-8")
 
     def _name(self, name: str) -> bytes:
         return hashlib.blake2b(name.encode(), key=self._key, digest_size=16).digest()
@@ -208,6 +239,7 @@ class TextStore:
         return self._open
 
     def _remove_file(self) -> None:
+        self._close_reader()
         for ending in ("", "-journal"):
             (self._folder / f"{FILE}{ending}").unlink(missing_ok=True)
 
@@ -215,7 +247,7 @@ class TextStore:
         file = self._folder / FILE
         if not file.exists():
             file.touch(mode=0o600)
-        connection = sqlite3.connect(file, timeout=WAIT_S, check_same_thread=False)
+        connection = self._connection(WAIT_S)
         try:
             connection.execute("PRAGMA secure_delete = ON")
             connection.execute("PRAGMA journal_mode = TRUNCATE")
@@ -224,6 +256,15 @@ class TextStore:
             connection.close()
             raise
         return connection
+
+    def _connection(self, timeout_s: float) -> sqlite3.Connection:
+        return sqlite3.connect(self._folder / FILE, timeout=timeout_s, check_same_thread=False)
+
+    def _close_reader(self) -> None:
+        with self._reading:
+            if self._reader is not None:
+                self._reader.close()
+                self._reader = None
 
 
 class PodTexts(NamedTuple):
@@ -254,6 +295,19 @@ class PodTexts(NamedTuple):
     def keep(self, known: Iterable[KnownText]) -> None:
         """Keep failures, and texts where they are kept."""
         self.store.keep(self.pod_id, (one for one in known if one.failure or self.is_keeping))
+
+
+def _steps(rows: Iterable[_Row]) -> Iterator[list[_Row]]:
+    """Cut rows into steps that take a moment each."""
+    step: list[_Row] = []
+    n_bytes = 0
+    for row in rows:
+        step.append(row)
+        n_bytes += len(row[-2]) + len(row[-1])
+        if n_bytes >= STEP_BYTES:
+            yield step
+            step, n_bytes = [], 0
+    yield step
 
 
 @contextmanager

@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import starmap
 from typing import NamedTuple
 
+from cloister.core.deadline import time_left, within
 from cloister.core.ids import ServerId
-from cloister.search.asking import Ask, ask_in_turn
+from cloister.search.asking import Ask, NodeAnswers, ask_in_turn
 from cloister.search.node import NodeAnswer, NodeRequest, SearchNode
 
 __all__ = ["NodeGroup", "ask_each"]
@@ -28,9 +29,15 @@ def ask_each(ask: Ask, groups: Sequence[NodeGroup]) -> dict[ServerId, NodeAnswer
     slowest: ``ask`` must bear that. Only `ask_in_turn` stays in this thread. What ``ask`` raises,
     for a request that it cannot send, is raised here.
     """
+    left_s = time_left()
+
+    def ask_one(group: NodeGroup) -> NodeAnswers[NodeAnswer]:
+        with within(left_s):
+            return NodeAnswers(*ask(*group))
+
     if len(groups) < 2 or ask is ask_in_turn:
         found = list(starmap(ask, groups))
     else:
         with ThreadPoolExecutor(len(groups), thread_name_prefix="ask-each") as pool:
-            found = list(pool.map(lambda group: ask(*group), groups))
+            found = list(pool.map(ask_one, groups))
     return {name: answer for answers, _ in found for name, answer in answers.items()}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
 
 from cloister.core.ids import DocId, PodId, ServerId
 from cloister.core.records import Result
@@ -13,7 +14,9 @@ from cloister.search.merging import Merged
 from cloister.search.node import Hit, LevelScore
 from cloister.search.vector_explanation import VectorExplanation
 
-__all__ = ["SearchOutcome", "ShownTexts"]
+__all__ = ["SearchOutcome", "ShownTexts", "refusing_pods"]
+
+SEVERAL: Final = 3
 
 
 class SearchOutcome(NamedTuple):
@@ -38,8 +41,8 @@ class SearchOutcome(NamedTuple):
         Where asked for: how each server stands that holds a term of the query, best first, ranked
         as the entity that it is for the user (`cloister.search.selection`).
     missing_pods
-        Pods that did not answer in time and hold something for the query; the results are made
-        without them.
+        Pods that hold something for the query and did not answer in time, or refused most of what
+        the index has of them; the results are made without the rest of them.
     """
 
     results: tuple[Result, ...]
@@ -66,3 +69,25 @@ class ShownTexts(NamedTuple):
     shown: Mapping[tuple[ServerId, DocId], Hit]
     missing: tuple[ServerId, ...] = ()
     missing_pods: tuple[PodId, ...] = ()
+
+
+def refusing_pods(refused: Iterable[PodId], confirmed: Iterable[PodId]) -> frozenset[PodId]:
+    """Return the pods that refuse several documents of one search, and more than they confirm.
+
+    The rest of what the index has of them is out of date, too, or a lie. A search asks them for no
+    more: it would find its page empty otherwise.
+
+    Parameters
+    ----------
+    refused, confirmed
+        The pod of each document.
+
+    Examples
+    --------
+    >>> ann, bob = PodId("ann"), PodId("bob")
+    >>> sorted(refusing_pods([ann, ann, ann, bob, bob, bob], [bob] * 3))
+    ['ann']
+    """
+    shown = Counter(confirmed)
+    counts = Counter(refused).items()
+    return frozenset(pod_id for pod_id, n in counts if n >= SEVERAL and n > shown[pod_id])

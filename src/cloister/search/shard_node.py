@@ -16,7 +16,7 @@ a node vectors only where its keeper may know that. Other readers learn nothing 
 from __future__ import annotations
 
 import math
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Final, NamedTuple, Protocol
@@ -45,17 +45,18 @@ from cloister.search.node import (
     TableRequest,
     TermSummary,
 )
+from cloister.search.search_outcome import refusing_pods
 from cloister.search.selector_table_making import make_selector_table
 from cloister.search.snippet import first_line, snippet
 from cloister.search.vector_document_ranking import VectorDocumentRanking, ViewVectors
 from cloister.search.word_vector_table import WordVectors
 
-__all__ = ["PodReading", "ShardNode", "TextsRead"]
+__all__ = ["CONFIRM_TIMES", "PodReading", "ShardNode", "TextsRead"]
 
 ReadText = Callable[[DocId], str]
 KEPT_TABLES: Final = 4  # statistics that TF-IDF's vectors are kept for
+CONFIRM_TIMES: Final = 2  # one pod that hangs leaves time to ask others in its place
 KEPT_CANDIDATES: Final = 5_000  # that may be asked for by name
-MOST_REFUSED: Final = 20  # by one pod in one answer, before its index counts as out of date
 
 
 class TextsRead(NamedTuple):
@@ -78,16 +79,13 @@ class PodReading(Protocol):
 
     @property
     def timeout_s(self) -> float:
-        """How long the pods may take for one answer, all together."""
+        """How long the pods may take each time that some are asked; twice as long in all."""
 
     def away(self) -> frozenset[PodId]:
         """Return the pods that are not asked at the moment."""
 
     def read(self, documents: Sequence[tuple[DocId, PodId]]) -> TextsRead:
         """Ask for texts, all pods at once, within `cloister.core.deadline`."""
-
-    def distrust(self, pod_id: PodId) -> None:
-        """Note that a pod refuses much of what the index has of it."""
 
 
 class _OneByOne(PodReading):
@@ -109,9 +107,6 @@ class _OneByOne(PodReading):
             except (AccessDenied, NotFound):
                 continue
         return TextsRead(texts)
-
-    def distrust(self, pod_id: PodId) -> None:
-        pass
 
 
 class _Ranking(Protocol):
@@ -203,7 +198,7 @@ class ShardNode(SearchNode):
         elif self._pods is None or not query.with_texts:
             hits, late = self._candidate_hits(view, query, away), frozenset()
         else:
-            with within(self._pods.timeout_s):
+            with within(CONFIRM_TIMES * self._pods.timeout_s):
                 hits, late = self._confirmed_hits(self._pods, view, query, away)
         named = tuple(sorted(missing | late))
         return SubAnswer(self._server_id, view.version, hits, named)
@@ -296,7 +291,8 @@ class ShardNode(SearchNode):
             batch = waiting[: query.k - len(hits)]
             if not batch:
                 break
-            read = pods.read([(one.doc_id, one.pod_id) for one in batch])
+            with within(pods.timeout_s):
+                read = pods.read([(one.doc_id, one.pod_id) for one in batch])
             shown = self._shown(read.texts, query)
             with self._lock:
                 hits |= {
@@ -309,11 +305,11 @@ class ShardNode(SearchNode):
                 for one in batch
                 if one.doc_id not in hits and one.pod_id not in read.away
             }
-            stale = _much_refused(refused) - late
-            for pod_id in stale:
-                pods.distrust(pod_id)
-            if not read.away | stale <= late:
-                late, ranking = late | read.away | stale, None
+            left_out = read.away | refusing_pods(
+                refused.values(), (hit.pod_id for hit in hits.values())
+            )
+            if not left_out <= late:
+                late, ranking = late | left_out, None
         best = sorted(hits.values(), key=lambda hit: (-hit.score, hit.doc_id))
         return tuple(best), late
 
@@ -365,11 +361,6 @@ def _with_matches(view: ReaderView, query: SubQuery, pods: frozenset[PodId]) -> 
     names = view.snapshot.pod_ids
     places = np.unique(view.pods[np.concatenate([np.empty(0, np.int32), *documents])])
     return pods & {names[place] for place in places.tolist()}
-
-
-def _much_refused(refused: Mapping[DocId, PodId]) -> frozenset[PodId]:
-    counts = Counter(refused.values())
-    return frozenset(pod_id for pod_id, n in counts.items() if n > MOST_REFUSED)
 
 
 def _all_terms(view: ReaderView) -> dict[str, TermSummary]:

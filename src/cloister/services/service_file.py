@@ -107,8 +107,8 @@ class NodeSearchSettings(Settings):
     timeout_s
         How long other nodes are waited for.
     confirm_s
-        How long pods on servers may take to confirm the documents of one answer; those of pods that
-        take longer are left out. Less than ``timeout_s``.
+        How long pods may take to confirm the documents of one draw of a page; those of pods that
+        take longer are left out. Less than ``timeout_s``. All draws take twice as long at most.
     """
 
     n_servers: int | None = Field(default=None, ge=1)

@@ -12,6 +12,7 @@ from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any, Final
 
+from cloister.core.deadline import time_left, within
 from cloister.core.errors import NotFound, SettingsError
 from cloister.core.ids import ServerId
 from cloister.core.own_thread import in_own_thread
@@ -80,7 +81,9 @@ class InProcessOverlay:
     ) -> dict[ServerId, Any]:
         """Ask each node in a thread of its own; leave out those that fail or take too long."""
         futures: dict[ServerId, Future[Any]] = {
-            node.server_id: in_own_thread(partial(_ask_directly, node, request), "search-node")
+            node.server_id: in_own_thread(
+                partial(_ask_directly, node, request, time_left()), "search-node"
+            )
             for node in nodes
         }
         done, _ = wait(futures.values(), timeout_s)
@@ -118,14 +121,15 @@ class InProcessNode(OverlayNode):
         self._identify = identify
 
     def ask_directly(self, request: NodeRequest) -> Any:
-        """Ask in the calling thread, with no limit of time."""
+        """Ask in the calling thread, within its deadline."""
         return self._overlay.ask_here(self._identify, self.server_id, request)
 
     def _asked(self, request: NodeRequest) -> Any:
         return self._overlay.ask_one(self._identify, self.server_id, request)
 
 
-def _ask_directly(node: CarriedNode, request: NodeRequest) -> Any:
+def _ask_directly(node: CarriedNode, request: NodeRequest, left_s: float) -> Any:
     if not isinstance(node, InProcessNode):
         raise SettingsError("a node of another carrier", where=node.server_id)
-    return node.ask_directly(request)
+    with within(left_s):
+        return node.ask_directly(request)

@@ -8,11 +8,13 @@ choose nodes, and not who searches; the nodes that are asked learn the terms and
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 
+from cloister.core.deadline import within
 from cloister.core.errors import CloisterError
 from cloister.core.ids import DocId, PodId, ServerId
 from cloister.core.rights import Reader
@@ -28,9 +30,10 @@ from cloister.search.explanation import explain
 from cloister.search.merging import Merged
 from cloister.search.node import Hit, SearchNode
 from cloister.search.page_features import page_features
-from cloister.search.search_outcome import SearchOutcome
+from cloister.search.search_outcome import SearchOutcome, refusing_pods
 from cloister.search.search_settings import SearchSettings
 from cloister.search.searcher import Searcher
+from cloister.search.shard_node import CONFIRM_TIMES
 from cloister.services.node.broker_link import BrokerLink
 from cloister.services.node.messages import ResultWhy
 from cloister.services.node.why import page_whys
@@ -42,7 +45,6 @@ __all__ = ["FoundPage", "PageKeeping", "Reach", "UserSearch"]
 # All nodes are asked for documents, also those that have nothing for the query: whoever sees who is
 # asked does not see who has something, and who is missing is named whatever it has.
 _ALL: Final = SearchSettings(selection="all")
-N_DRAWS: Final = 3  # of a page, where pods refuse what is on it
 T = TypeVar("T")
 _DocumentKey = tuple[ServerId, DocId]
 
@@ -182,13 +184,14 @@ class UserSearch:
     ) -> _DrawnPage:
         """Draw a page, and confirm what is on it with its pods; draw again without the refused.
 
-        Only documents that are to be shown are asked for. The last draw is from those that are
-        confirmed already, so that nobody waits for a page without end.
+        Only documents that are to be shown are asked for. A pod that refuses most of them is asked
+        for no more, and named. Once the time is used up the page is drawn from those that are
+        confirmed already, and all pods that refused some are named.
         """
         confirmed: dict[_DocumentKey, Hit] = {}
-        for n_left in reversed(range(N_DRAWS)):
-            if not outcome.candidates:
-                break
+        refused: dict[_DocumentKey, PodId] = {}
+        ends = time.monotonic() + CONFIRM_TIMES * self._settings.confirm_s
+        while outcome.candidates:
             page = page_for(
                 served,
                 reader.agent_id,
@@ -197,16 +200,24 @@ class UserSearch:
                 length=self._settings.page_length,
             )
             chosen = [outcome.candidates[place] for place in page.places.tolist()]
-            found = searcher.show(query, [one for one in chosen if _key(one) not in confirmed])
+            with within(ends - time.monotonic()):
+                found = searcher.show(query, [one for one in chosen if _key(one) not in confirmed])
             confirmed |= found.shown
-            outcome = outcome._replace(
-                missing=_joined(outcome.missing, found.missing),
-                missing_pods=_joined(outcome.missing_pods, found.missing_pods),
-            )
-            refused = {_key(one) for one in chosen} - confirmed.keys()
-            if not refused:
+            outcome = outcome._replace(missing=_joined(outcome.missing, found.missing))
+            gone = [one for one in chosen if _key(one) not in confirmed]
+            refused |= {
+                _key(one): one.hit.pod_id
+                for one in gone
+                if one.hit.pod_id not in found.missing_pods and one.server_id not in found.missing
+            }
+            is_late = bool(gone) and time.monotonic() >= ends
+            refusing = refusing_pods(refused.values(), (hit.pod_id for hit in confirmed.values()))
+            left_out = sorted(frozenset(refused.values()) if is_late else refusing)
+            named = _joined(found.missing_pods, tuple(left_out))
+            outcome = outcome._replace(missing_pods=_joined(outcome.missing_pods, named))
+            if not gone:
                 return _DrawnPage(_with_texts(outcome, confirmed), page)
-            outcome = _without(outcome, refused, confirmed, confirmed_alone=n_left == 1)
+            outcome = _without(outcome, refused, confirmed, confirmed_alone=is_late)
         return _DrawnPage(outcome, None)
 
     def _nodes(self, reader: Reader, query: str) -> tuple[Sequence[SearchNode], bool]:
