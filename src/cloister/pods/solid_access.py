@@ -246,15 +246,19 @@ class _Kept(Generic[T]):
     def keep(self, name: str, value: T, n_bytes: int) -> None:
         n_bytes += len(name) + NAME_BYTES
         self.forget(name)
+        if self._n_bytes + n_bytes > MAX_KEPT_BYTES:
+            self.clear()
         with self._lock:
-            if self._n_bytes + n_bytes > MAX_KEPT_BYTES:
-                self._kept, self._n_bytes = {}, 0
             self._kept[name] = value, n_bytes
             self._n_bytes += n_bytes
 
     def forget(self, name: str) -> None:
         with self._lock:
             self._n_bytes -= self._kept.pop(name, (None, 0))[1]
+
+    def clear(self) -> None:
+        with self._lock:
+            self._kept, self._n_bytes = {}, 0
 
 
 def _list_bytes(acl: AccessControlList) -> int:
