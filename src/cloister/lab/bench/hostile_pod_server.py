@@ -88,10 +88,14 @@ class _Handler(BaseHTTPRequestHandler):
         kind, _, rest = self.path.lstrip("/").partition("/")
         root = f"http://localhost:{self.server.server_address[1]}/"
         is_hostile = self.server.hostile.is_set() and kind in KINDS
-        is_document = with_body and bool(rest) and not rest.endswith(("/", ".acl"))
+        names_document = bool(rest) and not rest.endswith(("/", ".acl"))
+        is_document = with_body and names_document
         if is_hostile:
-            is_telling = is_document or kind == "hang" or (kind == "tree" and rest.endswith("/"))
-            self.server.asked[kind] += is_telling
+            self.server.asked[kind] += {
+                "hang": True,
+                "tree": rest.endswith("/"),
+                "tiny": names_document,
+            }.get(kind, is_document)
             self.server.n_changes[kind] += not rest
         if is_hostile and (kind == "hang" or (kind == "drip" and is_document)):
             self._drip()
