@@ -313,6 +313,21 @@ def test_a_pod_that_hangs_leaves_time_to_fill_the_page_with_others(tmp_path: Pat
         assert page.missing_pods == (scene.root,)
 
 
+def test_a_document_that_cannot_be_shown_is_not_asked_for_again_at_once(tmp_path: Path) -> None:
+    now = [0.0]
+    gate = PodGate("there", clock=lambda: now[0])
+    with scene_with(tmp_path, {"a.txt": b"cough"}, {"b.txt": "dry cough"}, gate=gate) as scene:
+        scene.server.documents["a.txt"] = b"cough" + b"x" * 2_100_000
+        n_asked = []
+        for later_s in (0.0, 1.0, 60.0, 1.0):
+            now[0] += later_s
+            scene.server.paths.clear()
+            assert shown_in(scene.pages()) == ["bob/b.txt"]
+            n_asked.append(scene.server.paths.count("/p/a.txt"))
+        assert n_asked[0] == n_asked[2] > 0
+        assert n_asked[1] == n_asked[3] == 0
+
+
 def test_a_pod_that_refuses_a_few_documents_shows_the_rest(tmp_path: Path) -> None:
     hostile = {f"{n}.txt": b"cough cough" for n in range(9)}
     with scene_with(tmp_path, hostile, {"b.txt": "dry cough"}) as scene:

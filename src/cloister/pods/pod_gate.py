@@ -41,6 +41,8 @@ READ_SHARE: Final = 0.1  # of one processor, for the documents of one pod that s
 SAVED_S: Final = 1.0  # of processor time that a pod may save up, and on probation:
 PROBATION_S: Final = 0.1
 MOST_DOUBLINGS: Final = 10
+ASIDE_S: Final = 60.0  # for which a document that cannot be shown is not asked for again
+MOST_ASIDE: Final = 20_000  # documents of a pod
 SLOW_S: Final = 0.5  # a search that waits so long for one answer counts it as a failure
 _log: Final = logging.getLogger(__name__)
 
@@ -145,6 +147,7 @@ class PodGate:
         self._share = read_share
         self._saved_s, self._saved_at = SAVED_S, clock()
         self._closed_for_good = False
+        self._aside: dict[str, float] = {}  # documents, and until when
 
     def begin_search(self) -> bool:
         """Say whether a search may read documents of the pod; `end_search` follows where it may."""
@@ -205,6 +208,18 @@ class PodGate:
         """Count a failure that is none of an exchange."""
         with self._lock:
             self._note_failure()
+
+    def put_aside(self, doc_id: str) -> None:
+        """Note that a document cannot be shown: it is too long, compressed or cannot be read."""
+        with self._lock:
+            if len(self._aside) >= MOST_ASIDE:
+                self._aside.clear()
+            self._aside[doc_id] = self._clock() + ASIDE_S
+
+    def is_aside(self, doc_id: str) -> bool:
+        """Say whether a document is not asked for: it could not be shown a moment ago."""
+        with self._lock:
+            return self._aside.get(doc_id, -math.inf) > self._clock()
 
     def close(self) -> None:
         """Let nothing through any more."""

@@ -247,10 +247,18 @@ class _Asked:
         (pod,) = opened
         drafts: list[Draft] = []
         before = pod.store.now()
+        gate = self._pod.gate
+
+        def draft(doc_id: DocId) -> None:
+            try:
+                drafts.append(pod.draft(doc_id, before))
+            except DataError:
+                gate.put_aside(doc_id)
+                raise
+
+        fit = [doc_id for doc_id in self._documents if not gate.is_aside(doc_id)]
         with within(time_left() * (DRAFT_PART if pod.texts is None else KEPT_PART)):
-            are_all = self._each(
-                self._documents, lambda doc_id: drafts.append(pod.draft(doc_id, before))
-            )
+            are_all = self._each(fit, draft)
         after = pod.store.now()
 
         def take(draft: Draft) -> None:
