@@ -78,7 +78,7 @@ TABLE = [
     Route("coordinator", "GET", "/v1/status", OFFICE, 200),
     Route("coordinator", "GET", "/v1/rounds", OFFICE, 200),
     Route("coordinator", "GET", f"/v1/rounds/{NO_ROUNDS}/ranker", _roles("operator"), 200),
-    Route("coordinator", "POST", "/v1/rounds", _roles("operator"), 200),
+    Route("coordinator", "POST", "/v1/rounds", _roles("operator"), 409),  # no node has new pages
     Route("coordinator", "PUT", "/v1/pause", _roles("operator"), 200, json={"paused": False}),
     Route(
         "coordinator",

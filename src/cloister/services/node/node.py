@@ -30,7 +30,6 @@ from cloister.pods.overlay.https_overlay import HttpsOverlay
 from cloister.pods.overlay.in_process import InProcessOverlay
 from cloister.pods.overlay.proofs import ProofVerifier
 from cloister.pods.overlay.tokens import TokenVerifier, refused
-from cloister.pods.pod_gate import READ_SHARE
 from cloister.pods.pod_syncing import PodSyncing, SyncOutcome
 from cloister.pods.registry import MOST_SYNC_BYTES, MOST_SYNC_S, PodRegistry, RegisteredPod
 from cloister.pods.sync import SyncCounts
@@ -317,7 +316,7 @@ def opened_node(file: NodeFile) -> Iterator[Node]:
                 file.home,
                 sync_s=file.sync_s or None,
                 confirm_s=file.search.confirm_s,
-                read_share=READ_SHARE,
+                read_share=file.search.pod_share,
                 most_sync_bytes=MOST_SYNC_BYTES,
             )
         )
