@@ -348,7 +348,9 @@ class SiteFederation:
             site: rest._replace(n_left=max(0, rest.n_left - 1))
             for site, rest in self._rests.items()
         }
-        for session in self._log.open_sessions():
+        sessions = self._log.open_sessions()
+        self._told = {one.session_id: self._told.get(one.session_id, {}) for one in sessions}
+        for session in sessions:
             before = None
             while session != before and session.waiting:  # until nothing new is promised
                 before = session
@@ -361,7 +363,7 @@ class SiteFederation:
         Asked are those that have not promised, and those that wait and do not know all promises.
         """
         ends, waiting = dict(session.ends), list(session.waiting)
-        told = self._told.setdefault(session.session_id, {})
+        told = self._told[session.session_id]
         payloads = {}
         known = tuple(SessionEnd.from_bytes(end) for end in ends.values())
         request = EndRequest(self._agreement.name, session.session_id, known).to_bytes()
