@@ -17,6 +17,7 @@ class HostileServer:
     def __init__(self, deed: Deed) -> None:
         self.deed = deed
         self.n_requests = 0
+        self.heads: list[bytes] = []
         self.closed_early = threading.Event()  # the other end closed while it was sent something
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._ended = False
@@ -42,6 +43,7 @@ class HostileServer:
             if not head:  # the client changed its mind
                 return
             self.n_requests += 1
+            self.heads.append(head)
             try:
                 self.deed(connection, head.split(b" ")[1].decode() if head[:1] != b"\x16" else "")
             except OSError:

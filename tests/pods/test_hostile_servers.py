@@ -130,8 +130,7 @@ def test_very_many_headers_take_some_milliseconds_and_are_refused(header: str) -
             with pytest.raises(DataError, match="too many headers"):
                 client.head(server.address + "a.txt")
             took_s = time.thread_time() - began
-        assert took_s < 0.3  # 0.03 s; httpx's own dictionary took 2.4 s
-        assert not client._http._http.cookies
+        assert took_s < 0.3
 
 
 def test_cookies_of_a_server_are_neither_kept_nor_sent() -> None:
@@ -141,8 +140,9 @@ def test_cookies_of_a_server_are_neither_kept_nor_sent() -> None:
         hostile_server(lambda connection, path: connection.sendall(body)) as server,
         SolidClient() as client,
     ):
-        assert client.get(server.address).content == b"cough"
-        assert not client._http._http.cookies
+        for _ in range(2):
+            assert client.get(server.address).content == b"cough"
+        assert not any(b"cookie" in head.lower() for head in server.heads)
 
 
 def test_an_exchange_that_ends_after_its_deadline_is_a_failure(

@@ -25,6 +25,7 @@ from cloister.core.ids import AgentId
 from cloister.pods import solid_client
 from cloister.pods.document_text import MAX_DOCUMENT_BYTES
 from cloister.pods.solid_client import SolidClient, SolidCredentials
+from pods.answered import Answered
 
 ISSUER = "https://id.example/"
 POD = "https://pods.example/ann/"
@@ -83,7 +84,7 @@ class Provider:
 
 
 def client_of(handler: Handler) -> SolidClient:
-    return SolidClient(CREDENTIALS, transport=httpx.MockTransport(handler))
+    return SolidClient(CREDENTIALS, transport=Answered(handler))
 
 
 def test_one_token_serves_many_requests_each_with_its_own_proof() -> None:
@@ -263,7 +264,7 @@ def test_nobody_sends_no_token() -> None:
         assert "dpop" not in request.headers
         return httpx.Response(200, text="leaflet")
 
-    with SolidClient(transport=httpx.MockTransport(pod)) as nobody:
+    with SolidClient(transport=Answered(pod)) as nobody:
         assert nobody.get(POD + "a.txt").content == b"leaflet"
         assert nobody.web_id == ""
 
@@ -325,7 +326,7 @@ def test_an_endpoint_elsewhere_is_used_where_the_credentials_name_it() -> None:
     named = SolidCredentials(
         "https://login.example/", "the id", "the:secret", WEB_ID, ISSUER + "token"
     )
-    with SolidClient(named, transport=httpx.MockTransport(provider)) as client:
+    with SolidClient(named, transport=Answered(provider)) as client:
         assert client.get(POD + "a.txt").content == b"cough"
     with pytest.raises(SettingsError):
         SolidClient(named._replace(token_endpoint="http://10.0.0.1/token"))
@@ -339,7 +340,7 @@ def test_a_listing_that_says_very_much_of_one_document_takes_linear_time() -> No
         headers = {"content-type": "application/n-triples"}
         return httpx.Response(200, headers=headers, content="\n".join(lines).encode())
 
-    with SolidClient(transport=httpx.MockTransport(answer)) as client:
+    with SolidClient(transport=Answered(answer)) as client:
         members = client.members(POD)
     assert list(members) == [POD + "a.txt"]
     assert len(members[POD + "a.txt"]) == 32  # a digest is remembered, not 3 MB

@@ -13,6 +13,7 @@ from cloister.pods.datastore import LeftOut
 from cloister.pods.solid_access import SolidAccess
 from cloister.pods.solid_client import SolidClient
 from cloister.pods.solid_pod import SolidPod
+from pods.answered import Answered
 
 ROOT = "https://pods.example/ann/"
 OWNER = AgentId(ROOT + "card#me")
@@ -45,7 +46,7 @@ def never(request: httpx.Request) -> httpx.Response:
     ],
 )
 def test_an_address_cannot_lead_out_of_the_pod_or_to_its_lists(address: str) -> None:
-    pod = SolidPod(SolidClient(transport=httpx.MockTransport(never)), ROOT, owner=OWNER)
+    pod = SolidPod(SolidClient(transport=Answered(never)), ROOT, owner=OWNER)
     doc_id = DocId(address)
     assert pod.resource(doc_id) is None
     assert pod.modes(doc_id, Reader(OWNER)) == frozenset()
@@ -64,7 +65,7 @@ def test_an_address_cannot_lead_out_of_the_pod_or_to_its_lists(address: str) -> 
     "name", ["../a.txt", "/a.txt", "a.acl", "a", ".meta", "x/../a.txt", "a.png"]
 )
 def test_only_texts_inside_the_pod_are_written(name: str) -> None:
-    pod = SolidPod(SolidClient(transport=httpx.MockTransport(never)), ROOT, owner=OWNER)
+    pod = SolidPod(SolidClient(transport=Answered(never)), ROOT, owner=OWNER)
     with pytest.raises(SettingsError):
         pod.write(name, "cough")
 
@@ -82,7 +83,7 @@ def test_a_list_cannot_make_us_call_other_servers() -> None:
         called.append(str(request.url))
         return httpx.Response(200, text="<#g> <http://www.w3.org/2006/vcard/ns#hasMember> <x:y>.")
 
-    client = SolidClient(transport=httpx.MockTransport(answer))
+    client = SolidClient(transport=Answered(answer))
     access = SolidAccess(client, ROOT, ["https://groups.example/"])
     for document in ("https://internal.example/g", "http://localhost/g", "file:///etc/passwd"):
         assert access.fetch_groups(document) == {}
@@ -108,7 +109,7 @@ def test_a_list_that_may_not_be_seen_is_not_taken_for_none() -> None:
         acl = f"<{request.url}.acl>; rel=acl"
         return httpx.Response(200, headers={"link": acl, "content-type": "text/plain"})
 
-    pod = SolidPod(SolidClient(transport=httpx.MockTransport(server)), ROOT, owner=OWNER)
+    pod = SolidPod(SolidClient(transport=Answered(server)), ROOT, owner=OWNER)
     doc_id = DocId(ROOT + "a.txt")
     for status in (401, 403):
         statuses.append(status)
@@ -156,7 +157,7 @@ ANN_AND_BOB = f"""@prefix acl: <http://www.w3.org/ns/auth/acl#>.
 def test_who_controls_a_document_alone_can_revoke_it_where_no_index_resource_can_be_seen() -> None:
     server = OneDocument()
     server.lists[ROOT + "a.txt.acl"] = ANN_AND_BOB
-    pod = SolidPod(SolidClient(transport=httpx.MockTransport(server)), ROOT, owner=OWNER)
+    pod = SolidPod(SolidClient(transport=Answered(server)), ROOT, owner=OWNER)
     pod.revoke(DocId(ROOT + "a.txt"), AgentId("x:bob"))
     assert server.changed == [ROOT + "a.txt.acl"]
     pod.grant(DocId(ROOT + "a.txt"), AgentId("x:eve"))
@@ -178,7 +179,7 @@ def test_a_revocation_holds_though_the_index_resource_fails_after_it() -> None:
             seen.append(str(request.url))
         return server(request)
 
-    pod = SolidPod(SolidClient(transport=httpx.MockTransport(watched)), ROOT, owner=OWNER)
+    pod = SolidPod(SolidClient(transport=Answered(watched)), ROOT, owner=OWNER)
     pod.revoke(DocId(ROOT + "a.txt"), AgentId("x:bob"))
     assert seen == [index + ".acl", ROOT + "a.txt.acl"]  # the index resource first
     assert "Read" not in server.lists[index + ".acl"]
@@ -223,7 +224,7 @@ def test_what_is_remembered_of_lists_takes_a_bounded_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(solid_access, "MAX_KEPT_BYTES", 2_000_000, raising=False)
-    access = SolidAccess(SolidClient(transport=httpx.MockTransport(ManyReaders(0, 1_000))), ROOT)
+    access = SolidAccess(SolidClient(transport=Answered(ManyReaders(0, 1_000))), ROOT)
     access.fetch_list(ROOT + "0.txt")
     tracemalloc.start()
     try:
@@ -240,7 +241,7 @@ def test_documents_with_too_many_readers_are_left_out_and_named(
     monkeypatch.setattr(ruled_pod, "MAX_POD_READERS", 30, raising=False)
     for n_agents, n_listed in ((10, 3), (12, 2), (5, 5)):
         server = ManyReaders(5, n_agents)
-        pod = SolidPod(SolidClient(transport=httpx.MockTransport(server)), ROOT, owner=OWNER)
+        pod = SolidPod(SolidClient(transport=Answered(server)), ROOT, owner=OWNER)
         for _ in range(2):
             left_out: list[LeftOut] = []
             found = list(pod.resources(left_out))

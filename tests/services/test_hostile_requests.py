@@ -66,7 +66,8 @@ def test_random_bytes_are_refused_everywhere(attacked: Attacked, service: str) -
             )
             assert status_of(first_answer(client)) == 400
     with talking(attacked, service, role.octets_holder) as client:
-        client.sendall(os.urandom(100_000))
+        with contextlib.suppress(OSError):  # it may be cut off before all is sent
+            client.sendall(os.urandom(100_000))
         assert status_of(answer_of(client)) in (0, 400)
     with plain(attacked, service) as client, contextlib.suppress(OSError):
         client.sendall(os.urandom(100_000))  # in the place of TLS

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Final
 
@@ -28,6 +29,7 @@ from cloister.index.entity_view import EntityView, Level
 from cloister.index.postings import TermMajor, TermPostings
 from cloister.index.segment_merging import LivePostings, live_term_major
 from cloister.index.snapshot import Snapshot
+from cloister.index.string_table import StringTable
 
 __all__ = ["ReaderView"]
 
@@ -117,7 +119,7 @@ class ReaderView:
         for (first, segment), mask in zip(self.snapshot.offsets(), self._masks, strict=True):
             begin, end = np.searchsorted(numbers, (first, first + len(mask)))
             here = numbers[begin:end] - np.int32(first)
-            names += [segment.doc_ids[number] for number in here[mask[here]].tolist()]
+            names += _picked(segment.doc_ids, here[mask[here]])
         if len(names) != len(numbers):
             raise AccessDenied("not allowed, or no such resource")
         return names
@@ -193,3 +195,9 @@ class ReaderView:
 
 def _n_bytes(found: TermPostings) -> int:
     return 200 + found.documents.nbytes + found.counts.nbytes  # and what Python needs for it
+
+
+def _picked(names: Sequence[DocId], places: NDArray[np.int32]) -> list[DocId]:
+    if isinstance(names, StringTable):
+        return names.picked(places)
+    return [names[place] for place in places.tolist()]

@@ -105,6 +105,12 @@ class StringTable(Sequence[str]):
         begin, end = int(self._starts[place]), int(self._starts[place + 1])
         return self._joined[begin:end].tobytes().decode("utf-8")
 
+    def picked(self, places: NDArray[np.int32]) -> list[Any]:
+        """Return the strings at some places; faster than one at a time."""
+        joined = memoryview(self._joined)  # type: ignore[arg-type]
+        begins, ends = self._starts[places].tolist(), self._starts[places + 1].tolist()
+        return [str(joined[begin:end], "utf-8") for begin, end in zip(begins, ends, strict=True)]
+
     def tolist(self) -> list[str]:
         """Return all strings; faster than one at a time."""
         joined, starts = self._joined.tobytes(), self._starts.tolist()

@@ -6,6 +6,7 @@ servers have theirs, and give client credentials on their pages.
 
 from __future__ import annotations
 
+import json
 from typing import Any, Self
 from urllib.parse import urljoin
 
@@ -81,7 +82,11 @@ class SolidAccount:
         headers = {"accept": "application/json"}
         if self._authorization:
             headers["authorization"] = f"CSS-Account-Token {self._authorization}"
-        response = self._http.send(method, url, json=fields, headers=headers)
+        content = None
+        if fields is not None:
+            headers["content-type"] = "application/json"
+            content = json.dumps(fields).encode()
+        response = self._http.send(method, url, content=content, headers=headers)
         if response.status >= 500:
             raise StoreError("the server failed", where=self._server)
         if response.status >= 300:

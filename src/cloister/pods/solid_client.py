@@ -16,7 +16,7 @@ import threading
 import time
 from base64 import b64encode
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self
 from urllib.parse import quote, urljoin
 
 from cloister.core.deadline import time_left
@@ -25,6 +25,7 @@ from cloister.core.ids import AgentId
 from cloister.pods.acl_turtle import MAX_TURTLE_BYTES, parse_turtle
 from cloister.pods.document_text import MAX_DOCUMENT_BYTES
 from cloister.pods.dpop import DPoPKey
+from cloister.pods.http_transport import HttpTransport
 from cloister.pods.pod_gate import PodAway, PodGate
 from cloister.pods.solid_http import (
     REFUSED,
@@ -34,9 +35,6 @@ from cloister.pods.solid_http import (
     origin,
     raise_for,
 )
-
-if TYPE_CHECKING:
-    import httpx
 
 __all__ = ["ListingRoom", "SolidClient", "SolidCredentials"]
 
@@ -135,7 +133,7 @@ class SolidClient:
     gate
         Limits requests, and leaves a server alone that misbehaves; one of its own unless given.
     transport
-        Of httpx, for tests.
+        What carries requests; libcurl unless given.
     """
 
     def __init__(
@@ -144,7 +142,7 @@ class SolidClient:
         *,
         timeout_s: float = TIMEOUT_S,
         gate: PodGate | None = None,
-        transport: httpx.BaseTransport | None = None,
+        transport: HttpTransport | None = None,
         http: SolidHttp | None = None,
     ) -> None:
         self._token_endpoint = ""
@@ -320,11 +318,10 @@ class SolidClient:
         *,
         headers: Mapping[str, str],
         content: bytes | None = None,
-        data: Mapping[str, str] | None = None,
         max_bytes: int = MAX_TOKEN_BYTES,
     ) -> SolidResponse:
         response = self._http.send(
-            method, url, headers=headers, content=content, data=data, max_bytes=max_bytes
+            method, url, headers=headers, content=content, max_bytes=max_bytes
         )
         if nonce := response.headers.get("dpop-nonce"):
             self._nonces[origin(url)] = nonce
@@ -372,9 +369,10 @@ class SolidClient:
         headers = {
             "authorization": f"Basic {b64encode(f'{user}:{secret}'.encode()).decode()}",
             "dpop": self._key.proof("POST", endpoint, nonce=nonce),
+            "content-type": "application/x-www-form-urlencoded",
         }
-        form = {"grant_type": "client_credentials", "scope": "webid"}
-        return self._send("POST", endpoint, headers=headers, data=form)
+        form = b"grant_type=client_credentials&scope=webid"
+        return self._send("POST", endpoint, headers=headers, content=form)
 
     def _endpoint(self, issuer: str) -> str:
         if not self._token_endpoint:

@@ -12,10 +12,9 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
-from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from cloister.core.deadline import time_left, within
@@ -30,10 +29,8 @@ from cloister.core.errors import (
 )
 from cloister.pods.datastore import refused
 from cloister.pods.document_text import MAX_DOCUMENT_BYTES
-from cloister.pods.pod_gate import N_AT_ONCE, PodAway, PodGate
-
-if TYPE_CHECKING:
-    import httpx
+from cloister.pods.http_transport import AnswerTaking, HttpFailure, HttpTransport
+from cloister.pods.pod_gate import PodAway, PodGate
 
 __all__ = ["SolidHttp", "SolidResponse", "checked_address", "origin", "raise_for"]
 
@@ -46,7 +43,7 @@ SETTLED_S: Final = 3.0
 LOCAL: Final = "localhost"
 FEW_PIECES: Final = 1_024  # of an answer, and one more for each
 PIECE_BYTES: Final = 256
-MAX_HEADERS: Final = 100
+MAX_LINES: Final = 110  # of a head, and of what comes before it
 
 
 class SolidResponse(NamedTuple):
@@ -102,7 +99,7 @@ class SolidHttp:
     gate
         Counts the server's failures.
     transport
-        Of httpx, for tests: it keeps no deadline.
+        What carries requests; libcurl unless given.
     """
 
     def __init__(
@@ -110,28 +107,24 @@ class SolidHttp:
         *,
         timeout_s: float,
         gate: PodGate | None = None,
-        transport: httpx.BaseTransport | None = None,
+        transport: HttpTransport | None = None,
     ) -> None:
-        self._httpx = _httpx()
-        from cloister.pods.timed_sockets import FAILURES, TimedTransport
-
         self.gate = gate or PodGate()
         self.timeout_s = timeout_s
-        self._failures = (self._httpx.HTTPError, *FAILURES)
-        no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
-        self._http = self._httpx.Client(
-            transport=transport or TimedTransport(N_AT_ONCE),
-            cookies=no_cookies,
-            trust_env=False,
-            timeout=None,
-        )
+        self._transport = transport or _curl()
 
     def close(self) -> None:
         """Close the connections; exchanges that are under way fail."""
-        self._http.close()
+        self._transport.close()
 
     def send(
-        self, method: str, url: str, *, max_bytes: int = MAX_DOCUMENT_BYTES, **options: Any
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        max_bytes: int = MAX_DOCUMENT_BYTES,
     ) -> SolidResponse:
         """Send a request and return the answer, whatever its status.
 
@@ -150,7 +143,7 @@ class SolidHttp:
             failed: bool | None = True
             began = time.monotonic()
             try:
-                answer = self._answer(method, url, max_bytes, options)
+                answer = self._answer(method, url, headers or {}, content, max_bytes)
                 failed = answer.status >= FAULTS
                 return answer
             except DataError:
@@ -165,41 +158,75 @@ class SolidHttp:
                 self.gate.leave(failed=failed)
 
     def _answer(
-        self, method: str, url: str, max_bytes: int, options: dict[str, Any]
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        content: bytes | None,
+        max_bytes: int,
     ) -> SolidResponse:
-        headers = {**(options.pop("headers", None) or {}), "accept-encoding": "identity"}
+        sent = {"accept": "*/*", **headers, "accept-encoding": "identity"}
+        answer = _Answer(url, None if method == "HEAD" else max_bytes)
         try:
-            with self._http.stream(method, url, headers=headers, **options) as answer:
-                found = _headers(answer.headers.raw, answer.headers.encoding, url)
-                _check_head(found, None if method == "HEAD" else max_bytes, url)
-                content = bytearray()
-                for n_pieces, piece in enumerate(answer.iter_bytes(), 1):
-                    content += piece
-                    if len(content) > max_bytes:
-                        raise _unfit("too long", url)
-                    if n_pieces > FEW_PIECES + len(content) // PIECE_BYTES:
-                        raise _unfit("in too many pieces", url)
-                return SolidResponse(answer.status_code, found, bytes(content))
-        except self._failures as error:
-            kind = kind_in_words(error)
-            raise PodAway(f"the server does not answer ({kind})", where=origin(url)) from None
-        except (self._httpx.InvalidURL, UnicodeError):
-            raise DataError("an address or a header cannot be sent", where=repr(url[:80])) from None
+            status = self._transport.exchange(method, url, sent, content, answer)
+        except HttpFailure as error:
+            raise PodAway(f"the server does not answer ({error})", where=origin(url)) from None
         except CloisterError:
             raise
         except Exception as error:  # what a hostile answer makes a library raise
-            kind = type(error).__name__
+            kind = kind_in_words(error)
             raise PodAway(f"the answer cannot be read ({kind})", where=origin(url)) from None
+        if not answer.has_head:
+            raise PodAway("the server does not answer (half an answer)", where=origin(url))
+        return SolidResponse(status, answer.headers, bytes(answer.content))
 
 
-def _headers(raw: Iterable[tuple[bytes, bytes]], encoding: str, url: str) -> Mapping[str, str]:
-    """Return headers by name, in linear time; httpx's own dictionary takes quadratic time."""
-    found: dict[str, list[str]] = {}
-    for number, (name, value) in enumerate(raw):
-        if number == MAX_HEADERS:
-            raise _unfit("of too many headers", url)
-        found.setdefault(name.decode(encoding).lower(), []).append(value.decode(encoding))
-    return {name: ", ".join(values) for name, values in found.items()}
+class _Answer(AnswerTaking):
+    """An answer while it comes; what is too much of it ends the exchange.
+
+    Parameters
+    ----------
+    max_bytes
+        Of the body; None where there is none.
+    """
+
+    def __init__(self, url: str, max_bytes: int | None) -> None:
+        self._url, self._max_bytes = url, max_bytes
+        self._n_lines, self._n_pieces = 0, 0
+        self._is_interim = False
+        self.has_head = False  # to its end
+        self.headers: dict[str, str] = {}
+        self.content = bytearray()
+
+    def take_line(self, line: bytes) -> None:
+        """Take a line of the head, in linear time."""
+        self._n_lines += 1
+        if self._n_lines > MAX_LINES:
+            raise _unfit("of too many headers", self._url)
+        if line.startswith(b"HTTP/"):
+            self.headers = {}
+            self._is_interim = line[9:10] == b"1"
+        elif line.strip():
+            self._take_header(line)
+        elif not self._is_interim and not self.content:  # behind the body come trailers
+            self.has_head = True
+            _check_head(self.headers, self._max_bytes, self._url)
+
+    def _take_header(self, line: bytes) -> None:
+        name, colon, value = line.decode("latin-1").partition(":")
+        if not colon or name != name.strip():
+            raise _unfit("with a header that cannot be read", self._url)
+        name, value = name.lower(), value.strip()
+        self.headers[name] = f"{self.headers[name]}, {value}" if name in self.headers else value
+
+    def take_piece(self, piece: bytes) -> None:
+        """Take a piece of the body."""
+        self._n_pieces += 1
+        self.content += piece
+        if self._max_bytes is not None and len(self.content) > self._max_bytes:
+            raise _unfit("too long", self._url)
+        if self._n_pieces > FEW_PIECES + len(self.content) // PIECE_BYTES:
+            raise _unfit("in too many pieces", self._url)
 
 
 def _check_head(headers: Mapping[str, str], max_bytes: int | None, url: str) -> None:
@@ -280,11 +307,11 @@ def raise_for(status: int, url: str) -> None:
         raise StoreError(f"the server answered with status {status}", where=origin(url))
 
 
-def _httpx() -> Any:
+def _curl() -> HttpTransport:
     try:
-        import httpx
+        from cloister.pods.curl_http import CurlTransport
     except ImportError:
         raise MissingDependency(
-            "Solid pods need httpx", where="pods", remedy="pip install 'cloister[solid]'"
+            "Solid pods need pycurl", where="pods", remedy="pip install 'cloister[solid]'"
         ) from None
-    return httpx
+    return CurlTransport()

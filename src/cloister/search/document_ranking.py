@@ -5,6 +5,7 @@ Equal scores are put into the order of names, which says nothing of what else th
 
 from __future__ import annotations
 
+import heapq
 from functools import cached_property
 from typing import NamedTuple
 
@@ -54,13 +55,13 @@ def pods_but(view: ReaderView, without: frozenset[PodId]) -> NDArray[np.bool_]:
 def scored_documents(view: ReaderView, ranked: Ranked, k: int) -> list[ScoredDocument]:
     """Return the best k of some ranked documents; of equal scores the id decides."""
     lengths = view.level("document").lengths
-    listed = [
-        (-score, view.doc_id(number), number)
-        for number, score in zip(ranked.entities.tolist(), ranked.scores.tolist(), strict=True)
-    ]
+    rising = np.argsort(ranked.entities)
+    numbers = ranked.entities[rising]
+    losses, names = (-ranked.scores[rising]).tolist(), view.doc_ids(numbers)
+    best = heapq.nsmallest(k, zip(losses, names, numbers.tolist(), strict=True))
     return [
         ScoredDocument(doc_id, view.pod_id(number), -loss, int(lengths[number]), number)
-        for loss, doc_id, number in sorted(listed)[:k]
+        for loss, doc_id, number in best
     ]
 
 
