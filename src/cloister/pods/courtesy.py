@@ -21,7 +21,7 @@ __all__ = ["Courtesy", "considerate"]
 
 T = TypeVar("T")
 R = TypeVar("R")
-SHARE: Final = 0.05  # of one processor, for all syncs together
+SHARE: Final = 0.02  # of one processor, for all syncs together
 SEARCHED_S: Final = 2.0  # for so long after a search others are expected
 LOOK_S: Final = 0.5  # between two looks whether anybody still searches
 

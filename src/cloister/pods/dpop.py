@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import secrets
 import time
-import uuid
 from base64 import urlsafe_b64encode
 from hashlib import sha256
 from typing import Any, Final
 
-from cloister.core.errors import MissingDependency
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA256
 
 __all__ = ["DPoPKey"]
 
 ALGORITHM: Final = "ES256"
+_N_BYTES: Final = 32  # of a number of the curve
 
 
 class DPoPKey:
     """A new key on P-256 that never leaves this process."""
 
     def __init__(self) -> None:
-        self._key = _jwk().ECKey.generate_key("P-256")
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        point = self._key.public_key().public_numbers()
+        key = {"kty": "EC", "crv": "P-256", "x": _number(point.x), "y": _number(point.y)}
+        self._header = _part({"typ": "dpop+jwt", "alg": ALGORITHM, "jwk": key})
 
     def proof(self, method: str, url: str, *, token: str = "", nonce: str = "") -> str:
         """Return a proof for one request.
@@ -31,28 +38,28 @@ class DPoPKey:
         nonce
             What the server asked to be told again; empty where it did not.
         """
-        from joserfc import jwt
-
         claims: dict[str, Any] = {
             "htm": method,
             "htu": url.partition("#")[0].partition("?")[0],
             "iat": int(time.time()),
-            "jti": str(uuid.uuid4()),
+            "jti": secrets.token_urlsafe(16),
         }
         if token:
-            digest = sha256(token.encode()).digest()
-            claims["ath"] = urlsafe_b64encode(digest).rstrip(b"=").decode()
+            claims["ath"] = _base64(sha256(token.encode()).digest())
         if nonce:
             claims["nonce"] = nonce
-        header = {"typ": "dpop+jwt", "alg": ALGORITHM, "jwk": self._key.as_dict(private=False)}
-        return jwt.encode(header, claims, self._key, algorithms=[ALGORITHM])
+        signed = f"{self._header}.{_part(claims)}"
+        r, s = decode_dss_signature(self._key.sign(signed.encode(), ec.ECDSA(SHA256())))
+        return f"{signed}.{_base64(r.to_bytes(_N_BYTES) + s.to_bytes(_N_BYTES))}"
 
 
-def _jwk() -> Any:
-    try:
-        from joserfc import jwk
-    except ImportError:
-        raise MissingDependency(
-            "Solid pods need joserfc", where="pods", remedy="pip install 'cloister[solid]'"
-        ) from None
-    return jwk
+def _part(fields: dict[str, Any]) -> str:
+    return _base64(json.dumps(fields).encode())
+
+
+def _number(value: int) -> str:
+    return _base64(value.to_bytes(_N_BYTES))
+
+
+def _base64(content: bytes) -> str:
+    return urlsafe_b64encode(content).rstrip(b"=").decode()

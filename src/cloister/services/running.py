@@ -9,6 +9,7 @@ ends with that process, however it ends.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import logging
 import os
@@ -105,6 +106,8 @@ def run_service(
     file = read_service_file(path)
     configure_logs(file.name)
     with sole_process(Path(path).absolute()), opened_service(file) as service:
+        gc.collect()
+        gc.freeze()  # what is there stays: to look at it again and again would stop all for 0.1 s
         serve(
             service,
             host=file.host,
