@@ -39,6 +39,7 @@ class Mallory:
 
     def __init__(self) -> None:
         self.slow = threading.Event()
+        self.text = b"cough and fever"
 
     def __call__(self, connection: socket.socket, path: str) -> None:
         if self.slow.is_set():
@@ -48,7 +49,7 @@ class Mallory:
         if path == "/p/":
             connection.sendall(answer(LISTED.format(root).encode(), "text/turtle", link))
         elif path == "/p/a.txt":
-            connection.sendall(answer(b"cough and fever", "text/plain", link, 'etag: "1"'))
+            connection.sendall(answer(self.text, "text/plain", link, 'etag: "1"'))
         elif path == "/p/a.txt.acl":
             connection.sendall(answer(PUBLIC.format(root).encode(), "text/turtle"))
         else:
@@ -146,6 +147,46 @@ def test_the_pod_that_is_away_is_named_to_whom_it_would_have_shown_something(sce
     assert scene.registry.away_pods() == {scene.root}
     assert missing("cough") == (scene.root,)
     assert missing("ankle") == ()
+
+
+def test_a_search_waits_a_moment_only_for_a_pod_on_probation(scene: Scene) -> None:
+    gate = scene.registry.gate(scene.registry.pod(scene.root))
+    scene.mallory.slow.set()
+    while gate.state().state == "closed":
+        scene.search(EVE, "cough")
+    for _ in range(3):
+        gate._until = time.monotonic()  # its rest is over
+        assert not gate.is_away
+        found, took_s = scene.search(EVE, "cough")
+        assert (found, took_s < 0.4) == ([], True)
+        while gate._n_searches:  # the trial goes on without anybody waiting
+            time.sleep(0.05)
+        assert gate.state().state == "open"
+    scene.mallory.slow.clear()
+    gate._until = time.monotonic()
+    assert scene.search(EVE, "cough")[0] == [scene.root + "a.txt"]
+
+
+def test_a_document_that_cannot_be_shown_is_no_candidate_for_a_while(scene: Scene) -> None:
+    (node,) = scene.overlay.nodes_for_trusted(NURSE)
+    searcher = Searcher([node], TextAnalysis(), SearchSettings(selection="all"), ask=ask_within(3))
+
+    def candidates() -> list[DocId]:
+        found = searcher.search("cough", k=5, with_texts=False)
+        searcher.show("cough", found.candidates)
+        return sorted(one.hit.doc_id for one in found.candidates)
+
+    both = sorted(["bob/b.txt", scene.root + "a.txt"])
+    assert candidates() == both
+    scene.mallory.text = b"cough " * 500_000
+    assert candidates() == both  # it is asked for, and too long
+    asked = scene.server.n_requests
+    assert candidates() == ["bob/b.txt"]
+    assert scene.server.n_requests == asked
+    gate = scene.registry.gate(scene.registry.pod(scene.root))
+    gate._aside = dict.fromkeys(gate._aside, time.monotonic())  # a minute later
+    scene.mallory.text = b"cough"
+    assert [candidates(), candidates()] == [both, both]
 
 
 def test_a_pod_that_was_not_synced_for_long_is_in_no_count_until_it_is_synced_again(

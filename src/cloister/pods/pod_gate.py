@@ -10,9 +10,9 @@ A server that answers quickly can still cost too much: each document that a sear
 program a few milliseconds. So searches may spend a share of one processor on each pod. A pod that
 needs more is left alone, too.
 
-After a rest the server is on probation: one search at a time may ask it, one failure suffices to
-leave it alone again, and little may be spent on it. It has proven itself when it gave many answers,
-for as long as the rest was.
+After a rest the server is on probation: one search at a time may ask it and waits a moment at most,
+one failure suffices to leave it alone again, and little may be spent on it. It has proven itself
+when it gave many answers, for as long as the rest was.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ N_PROVEN: Final = 100  # answers one after the other that end the probation
 READ_SHARE: Final = 0.01  # of one processor, for the documents of one pod that searches show
 SAVED_S: Final = 0.3  # of processor time that a pod may save up, and on probation:
 PROBATION_S: Final = 0.1
+TRIAL_S: Final = 0.1  # that a search waits for a pod on probation, which goes on without it
 MOST_DOUBLINGS: Final = 10
 ASIDE_S: Final = 60.0  # for which a document that cannot be shown is not asked for again
 MOST_ASIDE: Final = 20_000  # documents of a pod
@@ -233,6 +234,11 @@ class PodGate:
             rest_s = self._until - self._clock()
             kind: Literal["open", "half-open"] = "open" if rest_s > 0 else "half-open"
             return GateState(kind, self._n_opened, max(0.0, rest_s))
+
+    @property
+    def patience_s(self) -> float:
+        """How long a search waits for the pod's documents, within its own time."""
+        return TRIAL_S if self._n_opened else math.inf
 
     @property
     def is_away(self) -> bool:

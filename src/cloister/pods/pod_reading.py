@@ -126,6 +126,9 @@ class PodFinding(Protocol):
     def away(self) -> frozenset[PodId]:
         """Return the pods that are not asked at the moment."""
 
+    def is_aside(self, doc_id: DocId, pod_id: PodId) -> bool:
+        """Say whether a document is known not to be fit to be shown at the moment."""
+
 
 class GuardedReading(PodReading):
     """Reads texts as one reader.
@@ -150,6 +153,10 @@ class GuardedReading(PodReading):
     def away(self) -> frozenset[PodId]:
         """Return the pods that are not asked at the moment."""
         return self._pods.away()
+
+    def is_aside(self, doc_id: DocId, pod_id: PodId) -> bool:
+        """Say whether a document is known not to be fit to be shown at the moment."""
+        return self._pods.is_aside(doc_id, pod_id)
 
     def read(self, documents: Sequence[tuple[DocId, PodId]]) -> TextsRead:
         """Ask for texts, all pods at once."""
@@ -202,6 +209,7 @@ class _Asked:
 
     def begin(self) -> None:
         """Ask in threads of its own."""
+        self._began = time.monotonic()
         if self._pod.gate.begin_search():
             self._answered = self._start(self._ask)
         else:
@@ -219,7 +227,7 @@ class _Asked:
     def wait_for(self, texts: dict[DocId, str]) -> bool:
         """Take over what came in time; say whether the pod answered for all."""
         if not self._answered.done():
-            wait([self._answered], min(time_left(), LONGEST_S))
+            wait([self._answered], min(time_left(), self._patience_left(), LONGEST_S))
         is_done = self._answered.done()
         texts |= dict(self._texts)
         if is_done:
@@ -229,6 +237,9 @@ class _Asked:
             with self._failures.counting():  # a server's exchanges count themselves
                 gate.complain()
         return False
+
+    def _patience_left(self) -> float:
+        return max(0.0, self._began + self._pod.gate.patience_s - time.monotonic())
 
     def _ask_in_slot(self) -> bool:
         try:

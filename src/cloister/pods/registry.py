@@ -420,6 +420,11 @@ class PodRegistry:
         with self._opening:
             return frozenset(name for name, gate in self._gates.items() if gate.is_away)
 
+    def is_aside(self, doc_id: DocId, pod_id: PodId) -> bool:
+        """Say whether a document could not be shown a moment ago: it is too long or unreadable."""
+        gate = self._gates.get(pod_id)
+        return gate is not None and gate.is_aside(doc_id)
+
     def datastore_as(self, pod: RegisteredPod, credentials: Path) -> Datastore:
         """Return a pod on a Solid server as somebody reaches it with their own credentials."""
         return self._solid_pod(pod, credentials)
@@ -587,6 +592,9 @@ class _ReadersPods(PodFinding):
 
     def away(self) -> frozenset[PodId]:
         return self._registry.away_pods()
+
+    def is_aside(self, doc_id: DocId, pod_id: PodId) -> bool:
+        return self._registry.is_aside(doc_id, pod_id)
 
 
 def _folder_pod(pod: RegisteredPod) -> FolderPod:

@@ -84,6 +84,9 @@ class PodReading(Protocol):
     def away(self) -> frozenset[PodId]:
         """Return the pods that are not asked at the moment."""
 
+    def is_aside(self, doc_id: DocId, pod_id: PodId) -> bool:
+        """Say whether a document is known not to be fit to be shown at the moment."""
+
     def read(self, documents: Sequence[tuple[DocId, PodId]]) -> TextsRead:
         """Ask for texts, all pods at once, within `cloister.core.deadline`."""
 
@@ -98,6 +101,9 @@ class _OneByOne(PodReading):
 
     def away(self) -> frozenset[PodId]:
         return frozenset()
+
+    def is_aside(self, doc_id: DocId, pod_id: PodId) -> bool:
+        return False
 
     def read(self, documents: Sequence[tuple[DocId, PodId]]) -> TextsRead:
         texts = {}
@@ -250,13 +256,25 @@ class ShardNode(SearchNode):
         """Return the best documents as the index has them; note them, for who asks for texts."""
         with self._lock:
             ranking = self._ranking(view, query, away)
-            listed = ranking.best(query.k)
+            listed = self._fit(ranking, query.k)
             for one in listed:
                 self._candidates[one.doc_id] = one.pod_id
                 self._candidates.move_to_end(one.doc_id)
             while len(self._candidates) > KEPT_CANDIDATES:
                 self._candidates.popitem(last=False)
             return tuple(self._hit(ranking, one, query) for one in listed)
+
+    def _fit(self, ranking: _Ranking, k: int) -> list[ScoredDocument]:
+        """Return the best documents but those that are known not to be fit to be shown."""
+        pods, n_looked = self._pods, k
+        while True:
+            listed = ranking.best(n_looked)
+            if pods is None:
+                return listed
+            fit = [one for one in listed if not pods.is_aside(one.doc_id, one.pod_id)]
+            if len(fit) >= k or len(listed) < n_looked:
+                return fit[:k]
+            n_looked *= 2
 
     def _only(
         self, query: SubQuery, away: frozenset[PodId]
