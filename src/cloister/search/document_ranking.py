@@ -49,7 +49,10 @@ def best_pods(
 
 def pods_but(view: ReaderView, without: frozenset[PodId]) -> NDArray[np.bool_]:
     """Return which pods of a snapshot are not among those to be left out."""
-    return np.array([name not in without for name in view.snapshot.pod_ids], np.bool_)
+    names = view.snapshot.pod_ids
+    if not without:
+        return np.ones(len(names), np.bool_)
+    return np.array([name not in without for name in names], np.bool_)
 
 
 def scored_documents(view: ReaderView, ranked: Ranked, k: int) -> list[ScoredDocument]:
@@ -118,9 +121,10 @@ class DocumentRanking:
     def _members(self) -> NDArray[np.int32]:
         """The documents of the best pods, or of all but some, rising."""
         n_pods = self.query.n_pods
-        chosen = pods_but(self.view, self._without)
-        if n_pods is not None:
-            chosen[:] = False
+        if n_pods is None:
+            chosen = pods_but(self.view, self._without)
+        else:
+            chosen = np.zeros(len(self.view.snapshot.pod_ids), np.bool_)
             chosen[best_pods(self.view, self.query, n_pods, self._without)] = True
         documents = self.view.documents
         return documents[chosen[self.view.pods[documents]]]
