@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 
 import httpx
 
-from cloister.pods.http_transport import AnswerTaking, HttpTransport
+from cloister.pods.http_transport import AnswerTaking, PodTransport
 
 __all__ = ["Answered"]
 
 
-class Answered(HttpTransport):
+class Answered(PodTransport):
     def __init__(self, handler: Callable[[httpx.Request], httpx.Response]) -> None:
         self._handler = handler
 

@@ -22,7 +22,7 @@ import pycurl
 from cloister.core.deadline import time_left
 from cloister.core.errors import DataError
 from cloister.core.own_thread import in_own_thread
-from cloister.pods.http_transport import AnswerTaking, HttpFailure, HttpTransport
+from cloister.pods.http_transport import AnswerTaking, HttpFailure, PodTransport
 
 __all__ = ["CurlTransport"]
 
@@ -47,7 +47,7 @@ class _Idle(NamedTuple):
     since: float
 
 
-class CurlTransport(HttpTransport):
+class CurlTransport(PodTransport):
     """HTTP/1.1 by libcurl. Redirects are not followed, no proxy is asked, no cookie is kept.
 
     The time for an exchange is what `cloister.core.deadline.within` leaves. Requests that change

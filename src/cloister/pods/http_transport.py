@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-__all__ = ["AnswerTaking", "HttpFailure", "HttpTransport"]
+__all__ = ["AnswerTaking", "HttpFailure", "PodTransport"]
 
 
 class HttpFailure(Exception):
@@ -22,7 +22,7 @@ class AnswerTaking(Protocol):
         """Take a piece of the body."""
 
 
-class HttpTransport(Protocol):
+class PodTransport(Protocol):
     """Carries requests; threads may share it."""
 
     def exchange(

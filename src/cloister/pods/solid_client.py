@@ -25,7 +25,7 @@ from cloister.core.ids import AgentId
 from cloister.pods.acl_turtle import MAX_TURTLE_BYTES, parse_turtle
 from cloister.pods.document_text import MAX_DOCUMENT_BYTES
 from cloister.pods.dpop import DPoPKey
-from cloister.pods.http_transport import HttpTransport
+from cloister.pods.http_transport import PodTransport
 from cloister.pods.pod_gate import PodAway, PodGate
 from cloister.pods.solid_http import (
     REFUSED,
@@ -142,7 +142,7 @@ class SolidClient:
         *,
         timeout_s: float = TIMEOUT_S,
         gate: PodGate | None = None,
-        transport: HttpTransport | None = None,
+        transport: PodTransport | None = None,
         http: SolidHttp | None = None,
     ) -> None:
         self._token_endpoint = ""

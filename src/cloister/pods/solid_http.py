@@ -29,7 +29,7 @@ from cloister.core.errors import (
 )
 from cloister.pods.datastore import refused
 from cloister.pods.document_text import MAX_DOCUMENT_BYTES
-from cloister.pods.http_transport import AnswerTaking, HttpFailure, HttpTransport
+from cloister.pods.http_transport import AnswerTaking, HttpFailure, PodTransport
 from cloister.pods.pod_gate import PodAway, PodGate
 
 __all__ = ["SolidHttp", "SolidResponse", "checked_address", "origin", "raise_for"]
@@ -107,7 +107,7 @@ class SolidHttp:
         *,
         timeout_s: float,
         gate: PodGate | None = None,
-        transport: HttpTransport | None = None,
+        transport: PodTransport | None = None,
     ) -> None:
         self.gate = gate or PodGate()
         self.timeout_s = timeout_s
@@ -307,7 +307,7 @@ def raise_for(status: int, url: str) -> None:
         raise StoreError(f"the server answered with status {status}", where=origin(url))
 
 
-def _curl() -> HttpTransport:
+def _curl() -> PodTransport:
     try:
         from cloister.pods.curl_http import CurlTransport
     except ImportError:
