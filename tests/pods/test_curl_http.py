@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import ssl
 import subprocess
+import sys
 import threading
 import time
+from base64 import urlsafe_b64decode
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cloister.core.deadline import within
 from cloister.core.errors import CloisterError, DataError, SettingsError
-from cloister.pods.curl_http import CurlTransport
+from cloister.pods.curl_http import MOST_IDLE, CurlTransport
+from cloister.pods.dpop import DPoPKey
+from cloister.pods.http_transport import sent_address
 from cloister.pods.pod_gate import PodAway
-from cloister.pods.solid_http import SolidHttp, _Answer
+from cloister.pods.solid_http import SolidHttp, _Answer, _Chunks, linked
 from pods.hostile_server import answer, hostile_server
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n"
@@ -150,6 +157,8 @@ def test_redirects_and_proxies_are_not_followed(
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
     moved = b"HTTP/1.1 302 Found\r\nlocation: http://localhost:9/\r\ncontent-length: 0\r\n\r\n"
     with hostile_server(lambda connection, path: connection.sendall(moved)) as server:
         found = http.send("GET", server.address)
@@ -191,6 +200,213 @@ def test_what_is_no_http_is_a_failure_of_ours_and_soon(http: SolidHttp, body: by
         assert time.monotonic() - began < 2.0
 
 
+@pytest.mark.parametrize(
+    "line", ["HTTP/1.2 200 OK", "HTTP/7.1 200 OK", "ICY 200 OK", "HTTP/1.1 42 No", "nonsense", "\n"]
+)
+def test_an_answer_without_a_status_counts_as_a_failure(http: SolidHttp, line: str) -> None:
+    said = line.encode() + b"\r\ncontent-length: 2\r\n\r\nok"
+    serving = hostile_server(lambda connection, path: connection.sendall(said))
+    with serving as server, pytest.raises(PodAway):
+        http.send("GET", server.address)
+    assert http.gate._failed == 1
+
+
+def chunks(*pieces: bytes, extension: bytes = b"") -> bytes:
+    told = [b"%x%s\r\n%s\r\n" % (len(piece), extension, piece) for piece in pieces]
+    return HEAD + b"transfer-encoding: chunked\r\n\r\n" + b"".join(told) + b"0\r\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "content"),
+    [
+        (chunks(b"cough", b" and\r\n", b"0\r\n\r\n") + b"\r\n", b"cough and\r\n0\r\n\r\n"),
+        (chunks(b"cough", extension=b";a=b") + b"\r\n", b"cough"),
+        (chunks() + b"\r\n", b""),
+        (chunks(b"cough") + b"etag: 2\r\nlink: <b>\r\n\r\n", b"cough"),
+        (chunks(b"x" * 900_000) + b"\r\n", b"x" * 900_000),
+    ],
+    ids=("three", "extension", "none", "trailers", "long"),
+)
+def test_chunks_are_joined_and_trailers_change_nothing(
+    http: SolidHttp, said: bytes, content: bytes
+) -> None:
+    with hostile_server(lambda connection, path: connection.sendall(said)) as server:
+        found = http.send("GET", server.address, max_bytes=1_000_000)
+    assert found.content == content
+    assert found.headers == {"content-type": "text/plain", "transfer-encoding": "chunked"}
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        HEAD + b"transfer-encoding: chunked\r\n\r\n1;",
+        HEAD + b"transfer-encoding: chunked\r\n\r\n",
+        HEAD + b"transfer-encoding: chunked\r\n\r\n0\r\nx: ",
+        HEAD + b"x: ",
+        HEAD + b"content-length: 99999999999999999999\r\n\r\n",
+        b"HTTP/1.1 200 ",
+        b"",
+    ],
+    ids=("extension", "size", "trailer", "header", "length", "status", "nothing"),
+)
+def test_bytes_beside_the_body_have_a_limit(http: SolidHttp, start: bytes) -> None:
+    n_sent = [0]
+
+    def flood(connection: socket.socket, path: str) -> None:
+        connection.sendall(start)
+        while n_sent[0] < 100_000_000:
+            n_sent[0] += connection.send(b"0" * 100_000)
+
+    with hostile_server(flood) as server, pytest.raises(CloisterError):
+        http.send("GET", server.address, max_bytes=1000)
+    assert n_sent[0] < 20_000_000  # what the system's buffers take
+
+
+@settings(deadline=None)
+@given(st.lists(st.binary(min_size=1, max_size=40), max_size=6), st.integers(1, 9), st.booleans())
+def test_chunks_are_joined_however_they_come(pieces: list[bytes], step: int, named: bool) -> None:
+    extension = b';a="' + b"b" * 80 + b'"' if named else b""
+    said = chunks(*pieces, extension=extension).removeprefix(HEAD) + b"x: y\r\n\r\n"
+    body = said.partition(b"\r\n\r\n")[2]
+    content = bytearray()
+    taking = _Chunks(content, "https://pods.example/")
+    for start in range(0, len(body), step):
+        taking.take(body[start : start + step])
+    assert bytes(content) == b"".join(pieces)
+
+
+@pytest.mark.parametrize("coding", ["gzip", "gzip, chunked", "chunked, chunked"])
+def test_coded_answers_are_refused(http: SolidHttp, coding: str) -> None:
+    said = HEAD + b"transfer-encoding: %s\r\n\r\n0\r\n\r\n" % coding.encode()
+    serving = hostile_server(lambda connection, path: connection.sendall(said))
+    with serving as server, pytest.raises(CloisterError):
+        http.send("GET", server.address)
+
+
+@pytest.mark.parametrize("wait_s", [0.02, 0.5])
+def test_what_a_server_sends_unasked_is_nobodys_answer(http: SolidHttp, wait_s: float) -> None:
+    def poisoning(connection: socket.socket, path: str) -> None:
+        connection.sendall(HEAD + b"content-length: 2\r\n\r\nok")
+        time.sleep(0.01)
+        connection.sendall(HEAD + b"content-length: 6\r\n\r\npoison")
+        connection.recv(65536)
+
+    with hostile_server(poisoning) as server:
+        for _ in range(3):
+            assert http.send("GET", server.address).content == b"ok"
+            time.sleep(wait_s)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://pods%2Eexample/",
+        "https://-pods.example/",
+        "https://fa\N{LATIN SMALL LETTER SHARP S}.example/",
+        "https://pods.example:99999/",
+        "https:///a",
+        "https://[fe80::1%25eth0]/",
+        "https://pods,example/",
+        "https://pods example/",
+    ],
+)
+def test_a_host_that_others_may_read_otherwise_is_refused(address: str) -> None:
+    with pytest.raises(DataError):
+        sent_address(address)
+
+
+@pytest.mark.parametrize("host", ["[::1]", "127.0.0.1"])
+def test_numbers_are_not_looked_up(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", None)
+    http = SolidHttp(timeout_s=1.0)
+    with pytest.raises(PodAway, match="no connection"):
+        http.send("GET", f"https://{host}:9/")
+    http.close()
+
+
+def test_a_proof_is_for_the_address_as_it_is_sent() -> None:
+    claims = DPoPKey().proof(
+        "GET", "https://pods.example/x y/caf\N{LATIN SMALL LETTER E WITH ACUTE}?a#b"
+    )
+    part = claims.split(".")[1]
+    told = json.loads(urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    assert told["htu"] == "https://pods.example/x%20y/caf%C3%A9"
+
+
+def test_an_empty_header_is_sent_and_none_is_made_up(http: SolidHttp) -> None:
+    with hostile_server(lambda connection, path: connection.sendall(answer(b"ok"))) as server:
+        http.send("POST", server.address, headers={"if-match": ""}, content=b"a")
+    lines = server.heads[0].lower().split(b"\r\n")
+    assert b"if-match:" in lines
+    assert b"user-agent: cloister" in lines
+    assert not any(line.startswith(b"content-type") for line in lines)
+
+
+def test_a_handshake_that_hangs_is_cut(http: SolidHttp) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"https://localhost:{server.getsockname()[1]}/"
+        began = time.monotonic()
+        with within(0.3), pytest.raises(PodAway, match="not in time"):
+            http.send("GET", address)
+        assert time.monotonic() - began < 1.5
+
+
+def test_a_get_on_a_connection_that_died_is_sent_again_and_a_change_is_not(http: SolidHttp) -> None:
+    def dying(connection: socket.socket, path: str) -> None:
+        connection.sendall(HEAD + b"content-length: 2\r\n\r\nok")
+        connection.recv(65536)  # the next request gets no answer
+
+    with hostile_server(dying) as server:
+        for _ in range(3):
+            assert http.send("GET", server.address).content == b"ok"
+        before = server.n_requests
+        assert http.send("PUT", server.address, content=b"a").status == 200
+        assert server.n_requests == before + 1
+
+
+def test_closing_ends_a_look_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: time.sleep(3))
+    http = SolidHttp(timeout_s=30.0)
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(http.send, "GET", "https://pods.example/")
+        time.sleep(0.1)
+        began = time.monotonic()
+        http.close()
+        with pytest.raises(PodAway):
+            asked.result(5)
+        assert time.monotonic() - began < 1.0
+
+
+def test_pods_need_no_httpx() -> None:
+    program = (
+        "import sys; sys.modules['httpx'] = None\n"
+        "from cloister.pods.solid_client import SolidClient\n"
+        "from cloister.pods.solid_http import SolidResponse\n"
+        "answer = SolidResponse(200, {'link': '<a.acl>; rel=\"acl\"'}, b'')\n"
+        "print(SolidClient().acl_address('https://pods.example/a', answer))\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == "https://pods.example/a.acl"
+
+
+def test_links_are_read_in_linear_time() -> None:
+    assert linked("<a.acl>; REL=acl", "acl") == "a.acl"
+    assert linked('<a>; rel="type", <b>; rel="x acl y"', "acl") == "b"
+    assert linked("", "acl") is None
+    assert linked('<a.acl>; title="rel=acl"', "acl") is None
+    for hostile in (
+        "<" * 100_000,
+        "<a>" + ";" * 100_000,
+        "<a>" + " " * 100_000,
+        "<a>;rel" + " " * 100_000,
+    ):
+        began = time.process_time()
+        assert linked(hostile, "acl") is None
+        assert time.process_time() - began < 0.5
+
+
 def test_closing_ends_what_is_under_way(counting: Any) -> None:
     def hang(connection: socket.socket, path: str) -> None:
         connection.sendall(HEAD)
@@ -224,10 +440,17 @@ def test_no_socket_is_left_open(counting: Any) -> None:
     for client in clients:
         transport = client._transport
         assert isinstance(transport, CurlTransport)
-        transport._idle = [one._replace(since=one.since - 60) for one in transport._idle]
-        client.send("GET", address)  # the others are closed: nobody used them for a while
-        assert len(transport._idle) == 1
-        assert len(transport._sockets) <= 2
+        assert 1 <= len(transport._idle) <= MOST_IDLE
+        for idle in transport._idle:
+            idle.idle_since -= 60
+    for _ in range(100):  # nobody sends a request: they are closed all the same
+        if not any(client._transport._sockets for client in clients):
+            break
+        time.sleep(0.1)
+    for client in clients:
+        transport = client._transport
+        assert not transport._idle
+        assert client.send("GET", address).status == 200
         client.close()
         assert not transport._sockets
     for _ in range(50):

@@ -119,7 +119,7 @@ def test_many_long_texts_are_written_in_steps_between_which_others_read(store: T
             assert store.text(A, "1") == "dry cough"
             waits.append(time.monotonic() - began)
             time.sleep(0.005)
-    assert max(waits) < 0.5
+    assert max(waits) < 1.0
 
 
 def test_the_beginning_of_a_text_is_what_a_passage_is_made_of(store: TextStore) -> None:

@@ -2,26 +2,30 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloister.core.errors import SettingsError
-from cloister.core.ids import ServerId
+from cloister.core.ids import DocId, PodId, ServerId
 from cloister.index.entity_statistics import StatisticsTable
 from cloister.index.entity_view import Level
 from cloister.index.entity_weights import SPARSE_MODELS, ModelSettings
+from cloister.index.reader_view import ReaderView
 from cloister.search.adaptive_stop import StopSettings
 from cloister.search.asking import NodeAnswers, ask_in_turn
+from cloister.search.document_ranking import ScoredDocument
 from cloister.search.explanation import added_up
-from cloister.search.node import ServerSummary, SubAnswer, SubQuery, SummaryRequest
+from cloister.search.node import Hit, ServerSummary, SubAnswer, SubQuery, SummaryRequest
 from cloister.search.search_outcome import SearchOutcome
 from cloister.search.search_settings import SearchSettings
 from cloister.search.searcher import (
     Searcher,
 )
 from cloister.search.selection import rank_servers
+from cloister.search.shard_node import PodReading, ShardNode, TextsRead
 from search.small_world import (
     ANALYSIS,
     Note,
@@ -351,3 +355,54 @@ def test_a_mean_length_is_one_division_of_whole_numbers():
     outcome = Searcher(nodes(notes), ANALYSIS).search("asthma")
     assert outcome.statistics is not None
     assert outcome.statistics.mean_length == 4 / 50
+
+
+class _Aside(PodReading):
+    """Pods of which documents 0 to n - 1 are known not to be fit to be shown."""
+
+    timeout_s = 1.0
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+
+    def away(self) -> frozenset[PodId]:
+        return frozenset()
+
+    def is_aside(self, doc_id: DocId, pod_id: PodId) -> bool:
+        return int(doc_id) < self._n
+
+    def n_aside(self) -> int:
+        return self._n
+
+    def read(self, documents: Any) -> TextsRead:
+        raise AssertionError
+
+
+class _Ordered:
+    """Documents in the order of their numbers; counts how often they are ranked."""
+
+    n_ranked = 0
+
+    def best(self, k: int) -> list[ScoredDocument]:
+        self.n_ranked += 1
+        return [ScoredDocument(DocId(str(i)), PodId("p"), 2000.0 - i, 1, i) for i in range(k)][
+            :2000
+        ]
+
+    def explained(self, found: ScoredDocument, hit: Hit) -> Hit:
+        raise AssertionError
+
+
+@pytest.mark.parametrize(("n_aside", "n_ranked"), [(0, 1), (1, 2), (1500, 2), (1999, 2)])
+def test_documents_set_aside_cost_one_ranking_more_however_many(
+    n_aside: int, n_ranked: int
+) -> None:
+    ranking = _Ordered()
+    one = ShardNode(ServerId("s"), _never, pods=_Aside(n_aside))
+    found = [int(doc.doc_id) for doc in one._fit(ranking, 50)]
+    assert found == list(range(n_aside, min(2000, n_aside + 50)))
+    assert ranking.n_ranked == n_ranked
+
+
+def _never() -> ReaderView:
+    raise AssertionError

@@ -22,8 +22,8 @@ class StringTable(Sequence[str]):
     >>> table = StringTable.of(["a", "", "né"])
     >>> len(table), table[2], list(table)
     (3, 'né', ['a', '', 'né'])
-    >>> list(table.select(np.array([2, 0])))
-    ['né', 'a']
+    >>> list(table.select(np.array([2, 0]))), table.picked(np.array([2, 0, 1]))
+    (['né', 'a'], ['né', 'a', ''])
     """
 
     def __init__(self, joined: NDArray[np.uint8], starts: NDArray[np.uint32]) -> None:

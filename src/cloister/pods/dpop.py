@@ -13,6 +13,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 
+from cloister.pods.http_transport import sent_address
+
 __all__ = ["DPoPKey"]
 
 ALGORITHM: Final = "ES256"
@@ -40,7 +42,7 @@ class DPoPKey:
         """
         claims: dict[str, Any] = {
             "htm": method,
-            "htu": url.partition("#")[0].partition("?")[0],
+            "htu": sent_address(url).url.partition("?")[0],
             "iat": int(time.time()),
             "jti": secrets.token_urlsafe(16),
         }

@@ -2,14 +2,83 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Protocol
+from ipaddress import ip_address
+from typing import Final, NamedTuple, Protocol
+from urllib.parse import quote, urlsplit
 
-__all__ = ["AnswerTaking", "HttpFailure", "PodTransport"]
+from cloister.core.errors import DataError
+
+__all__ = ["AnswerTaking", "HttpFailure", "PodTransport", "SentAddress", "sent_address"]
+
+HOST_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
+PRINTABLE: Final = "".join(map(chr, range(33, 127)))  # is sent as it is in an address
 
 
 class HttpFailure(Exception):
     """An exchange failed, or did not end in time; the text says why."""
+
+
+class SentAddress(NamedTuple):
+    """An address as it is sent.
+
+    Parameters
+    ----------
+    url
+        In ASCII.
+    host, port
+        Whom it names.
+    is_number
+        Whether the host is a number, which nobody looks up.
+    """
+
+    url: str
+    host: str
+    port: int
+    is_number: bool
+
+
+def sent_address(url: str) -> SentAddress:
+    """Return how an address is sent; raise `DataError` where it is none for HTTP.
+
+    Everybody who reads it must read the same host. So a host is a plain name or a number: nothing
+    is decoded, and no two names are taken for one.
+
+    Examples
+    --------
+    >>> sent_address("https://pods.example/ann/a b#part")
+    SentAddress(url='https://pods.example/ann/a%20b', host='pods.example', port=443, ...)
+    >>> sent_address("https://pods%2Eexample/")
+    Traceback (most recent call last):
+    ...
+    cloister.core.errors.DataError: 'https://pods%2Eexample/': the host of an address is no plain...
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        raise DataError("an address cannot be sent", where=repr(url[:80])) from None
+    if parts.scheme not in ("https", "http"):
+        raise DataError("an address is not one of HTTP", where=repr(url[:80]))
+    is_number = _is_number(host)
+    if not (is_number or HOST_NAME.fullmatch(host)):
+        raise DataError(
+            "the host of an address is no plain name",
+            where=repr(url[:80]),
+            remedy="write other letters than a to z as servers know them: xn--...",
+        )
+    sent = quote(parts._replace(fragment="").geturl(), safe=PRINTABLE)
+    if port is None:
+        port = 443 if parts.scheme == "https" else 80
+    return SentAddress(sent, host, port, is_number)
+
+
+def _is_number(host: str) -> bool:
+    try:
+        return ip_address(host).compressed != "" and "%" not in host
+    except ValueError:
+        return False
 
 
 class AnswerTaking(Protocol):
@@ -19,7 +88,7 @@ class AnswerTaking(Protocol):
         """Take a line of the head: a status, a header, or an empty one at its end."""
 
     def take_piece(self, piece: bytes) -> None:
-        """Take a piece of the body."""
+        """Take a piece of the body, as it comes: a chunked one with the marks of its chunks."""
 
 
 class PodTransport(Protocol):

@@ -7,8 +7,8 @@ made up for by many answers, not by one: a server that answers every other reque
 All that fails in one search is one failure.
 
 A server that answers quickly can still cost too much: each document that a search shows takes this
-program a few milliseconds. So searches may spend a share of one processor on each pod. A pod that
-needs more is left alone, too.
+program a millisecond or more. So searches may spend a share of one processor on each pod. A pod
+that needs more is left alone, too.
 
 After a rest the server is on probation: one search at a time may ask it and waits a moment at most,
 one failure suffices to leave it alone again, and little may be spent on it. It has proven itself
@@ -221,6 +221,13 @@ class PodGate:
         """Say whether a document is not asked for: it could not be shown a moment ago."""
         with self._lock:
             return self._aside.get(doc_id, -math.inf) > self._clock()
+
+    def n_aside(self) -> int:
+        """Return how many documents are not asked for."""
+        with self._lock:
+            now = self._clock()
+            self._aside = {name: until for name, until in self._aside.items() if until > now}
+            return len(self._aside)
 
     def close(self) -> None:
         """Let nothing through any more."""

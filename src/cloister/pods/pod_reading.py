@@ -129,6 +129,9 @@ class PodFinding(Protocol):
     def is_aside(self, doc_id: DocId, pod_id: PodId) -> bool:
         """Say whether a document is known not to be fit to be shown at the moment."""
 
+    def n_aside(self) -> int:
+        """Return how many documents are known not to be."""
+
 
 class GuardedReading(PodReading):
     """Reads texts as one reader.
@@ -157,6 +160,10 @@ class GuardedReading(PodReading):
     def is_aside(self, doc_id: DocId, pod_id: PodId) -> bool:
         """Say whether a document is known not to be fit to be shown at the moment."""
         return self._pods.is_aside(doc_id, pod_id)
+
+    def n_aside(self) -> int:
+        """Return how many documents are known not to be."""
+        return self._pods.n_aside()
 
     def read(self, documents: Sequence[tuple[DocId, PodId]]) -> TextsRead:
         """Ask for texts, all pods at once."""

@@ -425,6 +425,11 @@ class PodRegistry:
         gate = self._gates.get(pod_id)
         return gate is not None and gate.is_aside(doc_id)
 
+    def n_aside(self) -> int:
+        """Return how many documents could not be shown a moment ago."""
+        with self._opening:
+            return sum(gate.n_aside() for gate in self._gates.values())
+
     def datastore_as(self, pod: RegisteredPod, credentials: Path) -> Datastore:
         """Return a pod on a Solid server as somebody reaches it with their own credentials."""
         return self._solid_pod(pod, credentials)
@@ -595,6 +600,9 @@ class _ReadersPods(PodFinding):
 
     def is_aside(self, doc_id: DocId, pod_id: PodId) -> bool:
         return self._registry.is_aside(doc_id, pod_id)
+
+    def n_aside(self) -> int:
+        return self._registry.n_aside()
 
 
 def _folder_pod(pod: RegisteredPod) -> FolderPod:

@@ -32,6 +32,7 @@ from cloister.pods.solid_http import (
     SolidHttp,
     SolidResponse,
     checked_address,
+    linked,
     origin,
     raise_for,
 )
@@ -279,15 +280,13 @@ class SolidClient:
 
         Servers may say so of what the client may control and not read, too.
         """
-        from httpx import Response
-
         response = response or self.request("HEAD", url, expected=REFUSED)
-        links = Response(200, headers={"link": response.headers.get("link", "")}).links
-        if "acl" not in links:
+        target = linked(response.headers.get("link", ""), "acl")
+        if target is None:
             raise_for(response.status, url)
             raise StoreError("the server names no access control list", where=url)
         try:
-            address = urljoin(url, links["acl"]["url"])
+            address = urljoin(url, target)
         except ValueError:
             raise DataError("the address of the access control list is none", where=url) from None
         if origin(address) != origin(url):

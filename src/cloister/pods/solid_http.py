@@ -32,7 +32,7 @@ from cloister.pods.document_text import MAX_DOCUMENT_BYTES
 from cloister.pods.http_transport import AnswerTaking, HttpFailure, PodTransport
 from cloister.pods.pod_gate import PodAway, PodGate
 
-__all__ = ["SolidHttp", "SolidResponse", "checked_address", "origin", "raise_for"]
+__all__ = ["SolidHttp", "SolidResponse", "checked_address", "linked", "origin", "raise_for"]
 
 ABSENT: Final = (404, 410)
 REFUSED: Final = (401, 403, *ABSENT)
@@ -41,9 +41,14 @@ NOT_MODIFIED: Final = 304
 FAULTS: Final = 500  # statuses from here on are failures of the server
 SETTLED_S: Final = 3.0
 LOCAL: Final = "localhost"
+LINK: Final = re.compile(r"<([^<>]*)>([^<]*)")
+RELATION: Final = re.compile(r';\s*rel\s*=\s*(?:"([^"]*)"|([^\s",;]+))', re.IGNORECASE)
 FEW_PIECES: Final = 1_024  # of an answer, and one more for each
 PIECE_BYTES: Final = 256
-MAX_LINES: Final = 110  # of a head, and of what comes before it
+MAX_LINES: Final = 110  # of a head, of what comes before it and of trailers
+CHUNK_ROOM: Final = 65_536  # for the marks of chunks; a body may come with as many bytes of them
+LONG_LINE: Final = 64  # of one that says how long a chunk is; what follows says nothing
+CHUNK_SIZE: Final = re.compile(rb"[0-9A-Fa-f]{1,16}(?=[ \t\r\n;])")
 
 
 class SolidResponse(NamedTuple):
@@ -192,25 +197,31 @@ class _Answer(AnswerTaking):
 
     def __init__(self, url: str, max_bytes: int | None) -> None:
         self._url, self._max_bytes = url, max_bytes
-        self._n_lines, self._n_pieces = 0, 0
-        self._is_interim = False
+        self._n_lines, self._n_pieces, self._n_taken = 0, 0, 0
+        self._begins, self._is_interim = True, False
+        self._chunks: _Chunks | None = None
         self.has_head = False  # to its end
         self.headers: dict[str, str] = {}
         self.content = bytearray()
 
     def take_line(self, line: bytes) -> None:
-        """Take a line of the head, in linear time."""
+        """Take a line of the head, in linear time; behind the body come trailers, for nobody."""
         self._n_lines += 1
         if self._n_lines > MAX_LINES:
             raise _unfit("of too many headers", self._url)
-        if line.startswith(b"HTTP/"):
+        if self.has_head:
+            return
+        if self._begins:
             self.headers = {}
-            self._is_interim = line[9:10] == b"1"
+            self._begins, self._is_interim = False, line[9:10] == b"1"
         elif line.strip():
             self._take_header(line)
-        elif not self._is_interim and not self.content:  # behind the body come trailers
+        elif self._is_interim:
+            self._begins = True
+        else:
             self.has_head = True
-            _check_head(self.headers, self._max_bytes, self._url)
+            if _check_head(self.headers, self._max_bytes, self._url):
+                self._chunks = _Chunks(self.content, self._url)
 
     def _take_header(self, line: bytes) -> None:
         name, colon, value = line.decode("latin-1").partition(":")
@@ -221,22 +232,76 @@ class _Answer(AnswerTaking):
 
     def take_piece(self, piece: bytes) -> None:
         """Take a piece of the body."""
-        self._n_pieces += 1
-        self.content += piece
-        if self._max_bytes is not None and len(self.content) > self._max_bytes:
+        self._n_taken += len(piece)
+        if self._chunks is None:
+            self._n_pieces += 1
+            self.content += piece
+        else:
+            self._n_pieces += self._chunks.take(piece)
+        n_marks, most = self._n_taken - len(self.content), self._max_bytes
+        if most is not None and (len(self.content) > most or n_marks > most + CHUNK_ROOM):
             raise _unfit("too long", self._url)
         if self._n_pieces > FEW_PIECES + len(self.content) // PIECE_BYTES:
             raise _unfit("in too many pieces", self._url)
 
 
-def _check_head(headers: Mapping[str, str], max_bytes: int | None, url: str) -> None:
+class _Chunks:
+    """Takes a body in chunks (RFC 9112, section 7.1) apart while it comes, in linear time.
+
+    Parameters
+    ----------
+    content
+        What chunks hold is added here.
+    """
+
+    def __init__(self, content: bytearray, url: str) -> None:
+        self._content, self._url = content, url
+        self._line = bytearray()  # that says how long the next chunk is
+        self._left = 0  # of this chunk
+        self._is_over = False
+
+    def take(self, piece: bytes) -> int:
+        """Take a piece; return how many chunks begin in it, and one more for itself."""
+        place, n_begun = 0, 1
+        while place < len(piece) and not self._is_over:
+            if self._left:
+                part = piece[place : place + self._left]
+                self._content += part
+                self._left -= len(part)
+                place += len(part)
+                continue
+            end = piece.find(b"\n", place)
+            self._line += piece[place : len(piece) if end < 0 else min(end + 1, place + LONG_LINE)]
+            del self._line[LONG_LINE:]
+            if end < 0:
+                break
+            place = end + 1
+            if self._line.strip():  # else the end of the chunk before
+                n_begun += 1
+                self._left = self._size()
+                self._is_over = not self._left
+            self._line.clear()
+        return n_begun
+
+    def _size(self) -> int:
+        size = CHUNK_SIZE.match(self._line)
+        if size is None:
+            raise _unfit("in chunks that cannot be read", self._url)
+        return int(size[0], 16)
+
+
+def _check_head(headers: Mapping[str, str], max_bytes: int | None, url: str) -> bool:
+    """Refuse an answer by its head; return whether its body comes in chunks."""
     if headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
         raise _unfit("compressed, which we did not ask for", url)
+    coding = headers.get("transfer-encoding", "").lower()
+    if coding not in ("", "identity", "chunked"):
+        raise _unfit("coded, which we did not ask for", url)
     length = headers.get("content-length", "")
-    if max_bytes is None or not length.isdigit():
-        return
-    if len(length) > 18 or int(length) > max_bytes:
+    is_long = length.isdigit() and (len(length) > 18 or int(length) > (max_bytes or 0))
+    if is_long and max_bytes is not None:
         raise _unfit("too long", url)
+    return coding == "chunked"
 
 
 def _unfit(what: str, url: str) -> DataError:
@@ -277,6 +342,21 @@ def checked_address(address: str) -> str:
             "neither https nor http://localhost", where=shown, remedy="use one of them"
         )
     return address
+
+
+def linked(header: str, relation: str) -> str | None:
+    """Return the first address that a ``Link`` header gives for a relation, in linear time.
+
+    Examples
+    --------
+    >>> linked('<a.meta>; rel="describedby", <a,b.acl>; title="x"; rel="acl type"', "acl")
+    'a,b.acl'
+    """
+    for address, parameters in LINK.findall(header):
+        found = RELATION.search(parameters)
+        if found and relation in (found[1] or found[2]).lower().split():
+            return str(address)
+    return None
 
 
 def origin(url: str) -> str:

@@ -87,6 +87,9 @@ class PodReading(Protocol):
     def is_aside(self, doc_id: DocId, pod_id: PodId) -> bool:
         """Say whether a document is known not to be fit to be shown at the moment."""
 
+    def n_aside(self) -> int:
+        """Return how many documents are known not to be."""
+
     def read(self, documents: Sequence[tuple[DocId, PodId]]) -> TextsRead:
         """Ask for texts, all pods at once, within `cloister.core.deadline`."""
 
@@ -104,6 +107,9 @@ class _OneByOne(PodReading):
 
     def is_aside(self, doc_id: DocId, pod_id: PodId) -> bool:
         return False
+
+    def n_aside(self) -> int:
+        return 0
 
     def read(self, documents: Sequence[tuple[DocId, PodId]]) -> TextsRead:
         texts = {}
@@ -266,15 +272,14 @@ class ShardNode(SearchNode):
 
     def _fit(self, ranking: _Ranking, k: int) -> list[ScoredDocument]:
         """Return the best documents but those that are known not to be fit to be shown."""
-        pods, n_looked = self._pods, k
-        while True:
-            listed = ranking.best(n_looked)
-            if pods is None:
-                return listed
+        pods, listed = self._pods, ranking.best(k)
+        if pods is None:
+            return listed
+        fit = [one for one in listed if not pods.is_aside(one.doc_id, one.pod_id)]
+        if len(fit) < len(listed):
+            listed = ranking.best(k + pods.n_aside())
             fit = [one for one in listed if not pods.is_aside(one.doc_id, one.pod_id)]
-            if len(fit) >= k or len(listed) < n_looked:
-                return fit[:k]
-            n_looked *= 2
+        return fit[:k]
 
     def _only(
         self, query: SubQuery, away: frozenset[PodId]
