@@ -262,6 +262,34 @@ def test_a_pod_that_is_gone_costs_its_documents_only(call: Run, home: Path):
     assert [one["pod"] for one in json.loads(outcome.out)["failed"]] == ["bob"]
 
 
+def test_a_pod_that_does_not_answer_is_named_to_whom_it_holds_something_for(
+    call: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    assert call("grant", "bob/a.txt", "--to", "ann").code == 0
+    answers = FolderPod.version
+
+    def fail(pod: FolderPod, *arguments: Any) -> str:
+        if pod.pod_id == "bob":
+            raise PodAway("the folder does not answer", where="bob")
+        return answers(pod, *arguments)
+
+    monkeypatch.setattr(FolderPod, "version", fail)
+    for user, results, missing in (
+        ("ann", ["notes/visit1.txt"], ["bob"]),
+        ("bob", [], ["bob"]),
+        ("eve", [], []),
+    ):
+        told = answer(call, user, "asthma")
+        assert ([one["doc_id"] for one in told["results"]], told["missing_pods"]) == (
+            results,
+            missing,
+        )
+        shown = call("search", "--as", user, "asthma")
+        assert ("no answer from the pods: bob" in shown.err) == bool(missing)
+        assert ("nothing found" in shown.err) == (not results)
+        assert ("servers and pods that answered" in shown.err) == (not results and bool(missing))
+
+
 def test_a_text_that_was_changed_is_indexed_before_others_get_to_read_it(call: Run, home: Path):
     (home / "notes" / "visit1.txt").write_text("knee pain")
     told = call("grant", "notes/visit1.txt", "--to", "eve", "--json")

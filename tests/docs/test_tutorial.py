@@ -39,6 +39,11 @@ def test_a_page_is_read_by_its_console_blocks_alone(tmp_path: Path) -> None:
         (("a", "b"), "a", 1),
         (("a",), "a\nb", 1),
         (("…",), "a\nb", 1),
+        (("loss 0.7304 -0.0003",), "loss 0.7305 -0.0002", 0),
+        (("loss 0.7304",), "loss 0.7307", 1),
+        (("loss 0.7304 a",), "loss 0.7305 b", 1),
+        (("loss 0.73",), "loss 0.74", 1),
+        (("score 1.0058443427437",), "score 1.0058443427438", 0),
     ],
 )
 def test_only_what_is_left_open_may_differ(shown: tuple[str, ...], said: str, n_wrong: int) -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from cloister.core.deadline import within
 from cloister.core.ids import PodId
-from cloister.pods.courtesy import LOOK_S, SEARCHED_S, Courtesy, considerate
+from cloister.pods.courtesy import LOOK_S, SEARCHED_S, SHARE, Courtesy, considerate
 
 ANN, MALLORY = PodId("ann"), PodId("mallory")
 
@@ -62,7 +62,7 @@ def test_long_pieces_of_work_take_the_share_and_no_more() -> None:
             thread.start()
         for thread in threads:
             thread.join()
-    assert sum(used) <= 0.15 * 5.0 + 6 * 0.1 + 0.3  # each thread begins one piece at once
+    assert sum(used) <= SHARE * 5.0 + 6 * 0.1 + 0.1  # each thread begins one piece at once
 
 
 def test_a_pod_that_costs_much_keeps_no_other_one_waiting() -> None:

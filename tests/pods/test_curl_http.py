@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import os
+import signal
 import socket
 import ssl
 import subprocess
 import sys
 import threading
 import time
+import warnings
+import weakref
 from base64 import urlsafe_b64decode
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -21,7 +27,7 @@ from hypothesis import strategies as st
 
 from cloister.core.deadline import within
 from cloister.core.errors import CloisterError, DataError, SettingsError
-from cloister.pods.curl_http import MOST_IDLE, CurlTransport
+from cloister.pods.curl_http import _POOL, MOST_IDLE
 from cloister.pods.dpop import DPoPKey
 from cloister.pods.http_transport import sent_address
 from cloister.pods.pod_gate import PodAway
@@ -112,9 +118,20 @@ def test_connections_are_used_again_for_reading_but_not_for_changes(
 
 
 def test_a_connection_that_the_server_closed_meanwhile_is_replaced(http: SolidHttp) -> None:
-    with hostile_server(lambda connection, path: connection.sendall(answer(b"cough"))) as server:
-        for _ in range(5):  # it closes after each answer
+    closed = threading.Event()
+
+    def closing(connection: socket.socket, path: str) -> None:
+        connection.sendall(HEAD + b"content-length: 5\r\n\r\ncough")
+        connection.shutdown(socket.SHUT_RDWR)
+        closed.set()
+
+    with hostile_server(closing) as server:
+        for n in range(1, 6):
             assert http.send("GET", server.address).content == b"cough"
+            assert closed.wait(5)
+            closed.clear()
+            time.sleep(0.02)
+            assert server.n_requests == n
 
 
 @pytest.mark.parametrize(
@@ -187,17 +204,19 @@ def test_interim_answers_are_passed_over_and_trailers_are_no_second_head(http: S
         HEAD + b"content-length: 5\r\ncontent-length: 6\r\n\r\nhello",
         HEAD + b"content-length: 100\r\n\r\nhello",
         HEAD + b"transfer-encoding: chunked\r\n\r\nzz\r\nhello",
+        HEAD + b"transfer-encoding : chunked\r\n\r\n0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nx: " + b"a" * 400_000 + b"\r\n\r\n",
         b"",
     ],
     ids=lambda body: repr(body[17:40]),
 )
-def test_what_is_no_http_is_a_failure_of_ours_and_soon(http: SolidHttp, body: bytes) -> None:
+def test_what_is_no_http_is_a_failure_and_soon(http: SolidHttp, body: bytes) -> None:
     with hostile_server(lambda connection, path: connection.sendall(body)) as server:
         began = time.monotonic()
-        with pytest.raises(CloisterError):
+        with pytest.raises(PodAway):
             http.send("GET", server.address)
         assert time.monotonic() - began < 2.0
+    assert http.gate._failed == 1
 
 
 @pytest.mark.parametrize(
@@ -269,7 +288,7 @@ def test_chunks_are_joined_however_they_come(pieces: list[bytes], step: int, nam
     said = chunks(*pieces, extension=extension).removeprefix(HEAD) + b"x: y\r\n\r\n"
     body = said.partition(b"\r\n\r\n")[2]
     content = bytearray()
-    taking = _Chunks(content, "https://pods.example/")
+    taking = _Chunks(content)
     for start in range(0, len(body), step):
         taking.take(body[start : start + step])
     assert bytes(content) == b"".join(pieces)
@@ -308,6 +327,11 @@ def test_what_a_server_sends_unasked_is_nobodys_answer(http: SolidHttp, wait_s: 
         "https://[fe80::1%25eth0]/",
         "https://pods,example/",
         "https://pods example/",
+        "https://127.1/",
+        "https://0x7f000001/",
+        "https://2130706433/",
+        "https://pods.example.1./",
+        "https://pods.example/\ud800",
     ],
 )
 def test_a_host_that_others_may_read_otherwise_is_refused(address: str) -> None:
@@ -352,16 +376,19 @@ def test_a_handshake_that_hangs_is_cut(http: SolidHttp) -> None:
 
 
 def test_a_get_on_a_connection_that_died_is_sent_again_and_a_change_is_not(http: SolidHttp) -> None:
+    unanswered: list[bytes] = []
+
     def dying(connection: socket.socket, path: str) -> None:
         connection.sendall(HEAD + b"content-length: 2\r\n\r\nok")
-        connection.recv(65536)  # the next request gets no answer
+        unanswered.append(connection.recv(65536)[:3])
 
     with hostile_server(dying) as server:
         for _ in range(3):
             assert http.send("GET", server.address).content == b"ok"
-        before = server.n_requests
+        assert unanswered == [b"GET", b"GET"]
         assert http.send("PUT", server.address, content=b"a").status == 200
-        assert server.n_requests == before + 1
+        assert b"PUT" not in unanswered
+        assert [head[:3] for head in server.heads].count(b"PUT") == 1
 
 
 def test_closing_ends_a_look_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -396,11 +423,15 @@ def test_links_are_read_in_linear_time() -> None:
     assert linked('<a>; rel="type", <b>; rel="x acl y"', "acl") == "b"
     assert linked("", "acl") is None
     assert linked('<a.acl>; title="rel=acl"', "acl") is None
+    assert linked('<b>; title="x; rel=acl"; rel="type", <a.acl>; rel=acl', "acl") == "a.acl"
+    assert linked("<a.acl>; rel=type; rel=acl", "acl") is None
     for hostile in (
         "<" * 100_000,
         "<a>" + ";" * 100_000,
         "<a>" + " " * 100_000,
         "<a>;rel" + " " * 100_000,
+        "<a>" + ';rel="' * 50_000,
+        "<a>;" + "a" * 100_000,
     ):
         began = time.process_time()
         assert linked(hostile, "acl") is None
@@ -431,28 +462,36 @@ def test_closing_ends_what_is_under_way(counting: Any) -> None:
 
 
 def test_no_socket_is_left_open(counting: Any) -> None:
-    address, _ = counting
+    address, handler = counting
     before = _n_open()
     clients = [SolidHttp(timeout_s=5.0) for _ in range(5)]
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(lambda n: clients[n % 5].send("GET", address), range(60)))
         list(pool.map(lambda n: clients[n % 5].send("PUT", address, content=b"a"), range(60)))
-    for client in clients:
-        transport = client._transport
-        assert isinstance(transport, CurlTransport)
-        assert 1 <= len(transport._idle) <= MOST_IDLE
-        for idle in transport._idle:
-            idle.idle_since -= 60
-    for _ in range(100):  # nobody sends a request: they are closed all the same
-        if not any(client._transport._sockets for client in clients):
+    transports = [client._transport for client in clients]
+    warm = [one for one in _POOL._idle if one.owner in transports]
+    assert {one.owner for one in warm} == set(transports)
+    assert len(_POOL._idle) <= MOST_IDLE
+    n_connections = len(handler.connections)
+    for one in warm:
+        one.idle_since -= 60
+    for _ in range(100):  # nobody sends a request: they are cut all the same
+        if not any(one.owner for one in warm):
             break
         time.sleep(0.1)
+    assert not any(one.owner for one in warm)
+    for one in _POOL._idle:
+        one.idle_since -= 600
+    _POOL.sweep()
+    assert not _POOL._idle
     for client in clients:
-        transport = client._transport
-        assert not transport._idle
         assert client.send("GET", address).status == 200
         client.close()
-        assert not transport._sockets
+    assert len(handler.connections) == n_connections + len(clients)
+    assert not any(one.owner for one in _POOL._idle)
+    for one in _POOL._idle:
+        one.idle_since -= 600
+    _POOL.sweep()
     for _ in range(50):
         if _n_open() <= before:
             break
@@ -460,31 +499,196 @@ def test_no_socket_is_left_open(counting: Any) -> None:
     assert _n_open() <= before
 
 
-def test_a_server_whose_certificate_does_not_hold_is_not_spoken_to(
-    tmp_path: Path, http: SolidHttp
-) -> None:
-    key, certificate = tmp_path / "k.pem", tmp_path / "c.pem"
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate of localhost, and its key in the same file."""
+    file = tmp_path_factory.mktemp("jos\N{LATIN SMALL LETTER E WITH ACUTE}") / "c.pem"
     made = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2"
     names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
-    files = ["-keyout", str(key), "-out", str(certificate)]
+    key = file.with_name("k.pem")
+    files = ["-keyout", str(key), "-out", str(file)]
     subprocess.run([*made.split(), *names, *files], check=True, capture_output=True)
+    file.write_bytes(file.read_bytes() + key.read_bytes())
+    return file
+
+
+def _over_tls(certificate: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
+    context.load_cert_chain(certificate)
+    return context
+
+
+def test_a_server_whose_certificate_does_not_hold_is_not_spoken_to(
+    certificate: Path, http: SolidHttp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     handler = type("Handler", (_Counting,), {"connections": set()})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
+    server.socket = _over_tls(certificate).wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     address = f"https://localhost:{server.server_address[1]}/"
     try:
         with pytest.raises(PodAway, match="certificate"):
             http.send("GET", address)
         assert not handler.connections
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("SSL_CERT_FILE", str(certificate))  # as its operator trusts it
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))  # as its operator trusts it
+        for _ in range(10):
             assert http.send("GET", address).status == 200
+        assert len(handler.connections) == 1
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate.with_name("none.pem")))
+        http.close()
+        other = SolidHttp(timeout_s=5.0)
+        with pytest.raises(SettingsError, match="authorities"):
+            other.send("GET", address)
+        assert other.gate._failed == 0
+        other.close()
     finally:
         server.shutdown()
         server.server_close()
+
+
+def test_an_answer_that_comes_before_its_question_is_none_over_tls(
+    certificate: Path, http: SolidHttp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TLS is read ahead: nothing shows at the socket."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+
+    def poisoning(connection: socket.socket, path: str) -> None:
+        said = [HEAD + b"content-length: %d\r\n\r\n" % len(one) + one for one in (b"ok", b"poison")]
+        for one in said:
+            tls.write(one)
+        connection.sendall(outgoing.read())  # two records in one segment
+        time.sleep(1.0)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"https://localhost:{listener.getsockname()[1]}/"
+
+        def serve() -> None:
+            nonlocal tls
+            with listener.accept()[0] as connection:
+                tls = _over_tls(certificate).wrap_bio(incoming, outgoing, server_side=True)
+                is_asked = False
+                while not is_asked:
+                    incoming.write(connection.recv(65536))
+                    with suppress(ssl.SSLWantReadError):
+                        is_asked = bool(tls.read(65536))
+                    if not is_asked and (told := outgoing.read()):
+                        connection.sendall(told)
+                poisoning(connection, "/")
+
+        tls: Any = None
+        serving = threading.Thread(target=serve, daemon=True)
+        serving.start()
+        assert http.send("GET", address).content == b"ok"
+        with pytest.raises(PodAway, match="before it was asked"):
+            http.send("GET", address)
+        serving.join()
+
+
+def test_an_answer_that_was_refused_is_not_kept_in_memory(http: SolidHttp) -> None:
+    long = HEAD + b"\r\n" + b"x" * 2_000_000
+    freed: list[Any] = []
+
+    class Noted(_Answer):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            freed.append(weakref.ref(self))
+
+    gc.collect()
+    gc.disable()
+    try:
+        with (
+            hostile_server(lambda connection, path: connection.sendall(long)) as server,
+            pytest.MonkeyPatch.context() as patch,
+        ):
+            patch.setattr("cloister.pods.solid_http._Answer", Noted)
+            for _ in range(3):
+                try:
+                    http.send("GET", server.address, max_bytes=1_000_000)
+                except DataError:
+                    continue
+                pytest.fail("the answer is too long")
+        assert len(freed) == 3
+        assert not any(one() for one in freed)
+    finally:
+        gc.enable()
+
+
+def test_ctrl_c_ends_an_exchange_at_once() -> None:
+    program = (
+        "import sys, time\n"
+        "from cloister.pods.solid_http import SolidHttp\n"
+        "print('asks', flush=True)\n"
+        "SolidHttp(timeout_s=30.0).send('GET', sys.argv[1])\n"
+    )
+    with hostile_server(lambda connection, path: time.sleep(20)) as server:
+        command = [sys.executable, "-c", program, server.address]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"asks\n"
+            while not server.n_requests:
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            began = time.monotonic()
+            _, told = process.communicate(timeout=10)
+        assert time.monotonic() - began < 5.0
+    assert b"KeyboardInterrupt" in told
+
+
+def test_an_address_where_nobody_answers_is_looked_up_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_up = []
+
+    def look_up(host: str, port: int, **_: Any) -> list[Any]:
+        looked_up.append(host)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 9))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    http = SolidHttp(timeout_s=1.0)
+    for _ in range(2):
+        with pytest.raises(PodAway, match="no connection"):
+            http.send("GET", "https://pods.example/")
+    http.close()
+    assert looked_up == ["pods.example"] * 2
+
+
+def test_a_look_up_that_fails_in_time_does_not_wait_for_more_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise TimeoutError("no name server answered")
+
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    http = SolidHttp(timeout_s=5.0)
+    began = time.monotonic()
+    with pytest.raises(PodAway, match="no name server"):
+        http.send("GET", "https://pods.example/")
+    assert time.monotonic() - began < 1.0
+    http.close()
+
+
+def test_a_child_does_not_use_its_parents_connections(http: SolidHttp, counting: Any) -> None:
+    address, handler = counting
+    assert http.send("GET", address).status == 200
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
+        child = os.fork()
+    if not child:
+        found = b"failed"
+        try:
+            found = http.send("GET", address).content
+        finally:
+            os.write(writing, found)
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reading, 100) == b"GET / 0"
+    assert len(handler.connections) == 2
+    assert http.send("GET", address).status == 200
+    assert len(handler.connections) == 2
+    os.close(reading)
+    os.close(writing)
 
 
 def test_the_time_left_of_a_search_holds(http: SolidHttp) -> None:

@@ -37,7 +37,8 @@ def _show(result: Result) -> None:
         "honest: nobody attacks, though the rule expects it\n"
         "out: share of updates, of attackers and of honest clients under attack, that had no "
         "part in the model\n"
-        "tolerates: so many attackers by the rule's proof; ! marks what is beyond it"
+        "tolerates: attackers that the rule declares it withstands (krum, multi-krum, adaptive: no "
+        "proof);\n! marks what is beyond it"
     )
     if promotes:
         typer.echo("target: share of test queries with it on the first page, honest > attacked")

@@ -159,3 +159,5 @@ def show_found(result: Result) -> None:
         typer.echo(f"there is no result {rank} to click")
     if result["missing_nodes"]:
         typer.echo(f"no answer from: {', '.join(result['missing_nodes'])}")
+    if result["missing_pods"]:
+        typer.echo(f"no answer from the pods: {', '.join(result['missing_pods'])}")

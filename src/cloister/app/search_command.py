@@ -53,13 +53,16 @@ def _show(result: Result) -> None:
             out.print(f"   {escape(one['snippet'])}")
         for line in one.get("explanation_lines", ()):
             out.print(f"   [dim]{escape(line)}[/dim]")
+    missing = [*result["missing_nodes"], *result["missing_pods"]]
     if not result["results"]:
-        answered = " by the servers that answered" if result["missing_nodes"] else ""
+        answered = ", at the servers and pods that answered" if missing else ""
         say(f"nothing found in what this user may read{answered}")
     if result.get("servers_without_table"):
         say(f"no table of this user on: {', '.join(result['servers_without_table'])}")
     if result["missing_nodes"]:
         say(f"no answer from: {', '.join(result['missing_nodes'])}")
+    if result["missing_pods"]:
+        say(f"no answer from the pods: {', '.join(result['missing_pods'])}")
 
 
 def _check(options: Mapping[str, Any]) -> None:

@@ -133,4 +133,5 @@ def _told(outcome: SearchOutcome, query: str, user: str) -> dict[str, Any]:
         "results": results,
         "servers_asked": list(outcome.servers_asked),
         "missing_nodes": list(outcome.missing),
+        "missing_pods": list(outcome.missing_pods),
     }

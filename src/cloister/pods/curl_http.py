@@ -11,19 +11,21 @@ import math
 import os
 import select
 import socket
+import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import suppress
+from struct import unpack_from
 from typing import Any, Final
-from weakref import WeakSet
 
 import certifi
 import pycurl
 
 from cloister.core.deadline import time_left
-from cloister.core.errors import DataError
+from cloister.core.errors import CloisterError, DataError, SettingsError
 from cloister.core.own_thread import in_own_thread
 from cloister.pods.http_transport import (
     AnswerTaking,
@@ -36,7 +38,11 @@ from cloister.pods.http_transport import (
 __all__ = ["CurlTransport"]
 
 KEEP_S: Final = 5  # for which a connection waits for the next request
-MOST_IDLE: Final = 2  # handles of a transport; each has a connection and two descriptors more
+MOST_IDLE: Final = 32  # handles of all transports; each has a connection, and two descriptors more
+COLD_S: Final = 300  # for which a handle without connections waits: a new one takes 5 ms
+MOST_COLD: Final = 8
+RECEIVED_AT: Final = 128  # where Linux's tcp_info has the number of bytes received
+CAN_COUNT: Final = sys.platform == "linux"
 KNOWN_S: Final = 60.0  # for which the address of a name is used again
 LONGEST_S: Final = 3600.0
 CLOSED_S: Final = 0.1  # after which a look-up sees that the transport was closed
@@ -59,15 +65,141 @@ class _Handle:
 
     def __init__(self) -> None:
         self.curl = pycurl.Curl()
-        self.sockets: set[int] = set()
+        self.owner: CurlTransport | None = None  # whose connections it has
         self.idle_since = 0.0
+        self._lock = threading.Lock()
+        self._sockets: dict[int, int] = {}  # and the how-manieth of the handle each is
+        self._n_opened = 0
+
+    def begin_anew(self) -> None:
+        """Forget the last request; connections stay."""
+        self.curl.reset()
+        self.curl.setopt(pycurl.SOCKOPTFUNCTION, self._note_opened)
+        self.curl.setopt(pycurl.CLOSESOCKETFUNCTION, self._note_closed)
 
     def heard_unasked(self) -> bool:
         """Say whether a server sent something, or closed, since the last answer."""
         waiting = select.poll()
-        for number in self.sockets:
+        for number in self._sockets:
             waiting.register(number, select.POLLIN)
-        return bool(self.sockets and waiting.poll(0))
+        return bool(self._sockets and waiting.poll(0))
+
+    def n_received(self) -> dict[int, int]:
+        """Return how many bytes have come over each connection."""
+        return {place: _n_received(number) for number, place in self._sockets.items()}
+
+    def cut(self) -> None:
+        """Cut all connections; any thread may do it.
+
+        libcurl closes them later. Should it take one for a request that reads, it sends that again
+        over a new one; requests that change something have new ones anyway.
+        """
+        with self._lock:
+            for number in self._sockets:
+                with suppress(OSError), socket.socket(fileno=os.dup(number)) as opened:
+                    opened.shutdown(socket.SHUT_RDWR)
+            self._sockets.clear()
+
+    def _note_opened(self, number: int, _: int) -> int:
+        with self._lock:
+            self._n_opened += 1
+            self._sockets[number] = self._n_opened
+        return int(self.owner is None or self.owner.is_closed)
+
+    def _note_closed(self, number: int) -> int:
+        with self._lock:  # whoever cuts connections must not meet another one of this number
+            self._sockets.pop(number, None)
+            os.close(number)
+        return 0
+
+
+class _Pool:
+    """Handles that wait for their next request, of all transports together.
+
+    A connection is used again by its own transport alone. When nobody has used it for a while it is
+    cut, and any transport may take the handle: it has read the authorities, which takes 5 ms. What
+    a process was forked from keeps its handles to itself.
+    """
+
+    def __init__(self) -> None:
+        self._of_parents: list[deque[_Handle]] = []  # closing them would close connections there
+        self._begin_anew()
+        os.register_at_fork(after_in_child=self._forked)
+
+    def _begin_anew(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: deque[_Handle] = deque()
+        self._is_running = False
+
+    def _forked(self) -> None:
+        self._of_parents.append(self._idle)
+        self._begin_anew()
+
+    def take(self, transport: CurlTransport) -> _Handle | None:
+        """Return the transport's handle that was used last, or one without connections."""
+        with self._lock:
+            of_it = [one for one in self._idle if one.owner is transport]
+            found = of_it[-1] if of_it else next((a for a in self._idle if a.owner is None), None)
+            if found is not None:
+                self._idle.remove(found)
+            return found
+
+    def put(self, handle: _Handle) -> None:
+        """Keep a handle for the next request; close the one that waits longest if they are many."""
+        handle.idle_since = time.monotonic()
+        with self._lock:
+            self._idle.append(handle)
+            closing = [self._idle.popleft()] if len(self._idle) > MOST_IDLE else []
+            begins, self._is_running = not self._is_running, True
+        for one in closing:
+            one.curl.close()
+        if begins:
+            try:
+                in_own_thread(self._run, "idle connections")
+            except RuntimeError:  # there are too many threads: the next one tries again
+                self._is_running = False
+
+    def cool(self, transport: CurlTransport) -> None:
+        """Cut the connections of a transport."""
+        with self._lock:
+            for one in self._idle:
+                if one.owner is transport:
+                    self._cool(one)
+
+    def sweep(self) -> bool:
+        """Cut connections that nobody used for a while; say whether any handles are left."""
+        now = time.monotonic()
+        closing: list[_Handle] = []
+        with self._lock:
+            for one in self._idle:
+                if one.owner is not None and one.idle_since <= now - KEEP_S:
+                    self._cool(one)
+            cold = [one for one in self._idle if one.owner is None]
+            for place, one in enumerate(reversed(cold)):
+                if place >= MOST_COLD or one.idle_since <= now - COLD_S:
+                    self._idle.remove(one)
+                    closing.append(one)
+            self._is_running = bool(self._idle)
+        for one in closing:
+            one.curl.close()
+        return bool(self._idle)
+
+    @staticmethod
+    def _cool(handle: _Handle) -> None:
+        handle.cut()
+        handle.owner = None
+
+    def _run(self) -> None:
+        try:
+            time.sleep(KEEP_S / 2)
+            while self.sweep():
+                time.sleep(KEEP_S / 2)
+        except BaseException:
+            self._is_running = False
+            raise
+
+
+_POOL: Final = _Pool()
 
 
 class CurlTransport(PodTransport):
@@ -82,10 +214,14 @@ class CurlTransport(PodTransport):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._idle: list[_Handle] = []
-        self._sockets: set[int] = set()
+        self._busy: set[_Handle] = set()
         self._addresses: dict[tuple[str, int], tuple[float, str]] = {}
         self._is_closed = False
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether there is no way through any more."""
+        return self._is_closed
 
     def exchange(
         self,
@@ -105,93 +241,74 @@ class CurlTransport(PodTransport):
         failures: list[BaseException] = []
         found = self._found(sent)
         handle = self._taken()
-        curl = handle.curl
+        keeps = False
         try:
+            curl = handle.curl
+            _set_up(handle)
             curl.setopt(pycurl.URL, sent.url)
             curl.setopt(pycurl.RESOLVE, found)
             curl.setopt(pycurl.HTTPHEADER, [*lines, "expect:"])
-            curl.setopt(pycurl.HEADERFUNCTION, _guarded(answer.take_line, failures))
+            take_line = _asked_for(handle, answer.take_line)
+            curl.setopt(pycurl.HEADERFUNCTION, _guarded(take_line, failures))
             curl.setopt(pycurl.WRITEFUNCTION, _guarded(answer.take_piece, failures))
+            if threading.current_thread() is threading.main_thread():
+                curl.setopt(pycurl.NOPROGRESS, 0)  # so that Ctrl-C is heard
+                curl.setopt(pycurl.XFERINFOFUNCTION, _guarded(lambda *_: None, failures))
             self._set_method(curl, method, content)
             curl.setopt(pycurl.TIMEOUT_MS, math.ceil(_left() * 1e3) + 1)
             curl.perform()
             self._require_open()  # else what seems to be the end of an answer may be none
+            keeps = True
             return int(curl.getinfo(pycurl.RESPONSE_CODE))
         except pycurl.error as error:
+            keeps = True
             if failures:
-                raise failures[0] from None
-            number = error.args[0]
-            raise HttpFailure(WORDS.get(number, f"libcurl's error {number}")) from None
+                raise failures.pop() from None  # nothing may hold it: it holds the answer
+            self._addresses.pop((sent.host, sent.port), None)  # it may have moved
+            raise _failure(error.args[0]) from None
         except UnicodeError:
             raise DataError("a header cannot be sent", where=repr(url[:80])) from None
         finally:
-            self._put_back(handle)
+            self._put_back(handle, keeps=keeps)
 
     def close(self) -> None:
         """Close all connections; exchanges that are under way fail at once."""
         with self._lock:
             self._is_closed = True
-            idle, self._idle = self._idle, []
-            for number in self._sockets:
-                with suppress(OSError), socket.socket(fileno=os.dup(number)) as opened:
-                    opened.shutdown(socket.SHUT_RDWR)
-        for one in idle:
-            one.curl.close()
-
-    def sweep(self) -> bool:
-        """Close connections that nobody used for a while; say whether others wait."""
-        before = time.monotonic() - KEEP_S
-        with self._lock:
-            old = [one for one in self._idle if one.idle_since <= before]
-            self._idle = [one for one in self._idle if one.idle_since > before]
-            waits = bool(self._idle)
-        for one in old:
-            one.curl.close()
-        return waits
+            for one in self._busy:
+                one.cut()
+        _POOL.cool(self)
 
     def _require_open(self) -> None:
         if self._is_closed:
             raise HttpFailure("the connections are closed")
 
     def _taken(self) -> _Handle:
-        """Return a handle with the connection that was used last, or a new one.
+        """Return a handle with the connection that was used last, or without one.
 
         What a server sends unasked would be taken for the answer to the next request.
         """
-        with self._lock:
-            self._require_open()
-            handle = self._idle.pop() if self._idle else _Handle()
+        handle = _POOL.take(self) or _Handle()
+        handle.owner = self
         if handle.heard_unasked():
-            handle.curl.close()
-            handle = _Handle()
-        curl = handle.curl
-        curl.reset()
-        curl.setopt(pycurl.NOSIGNAL, 1)
-        curl.setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
-        curl.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
-        curl.setopt(pycurl.HTTP_TRANSFER_DECODING, 0)
-        curl.setopt(pycurl.PATH_AS_IS, 1)
-        curl.setopt(pycurl.NOPROXY, "*")
-        curl.setopt(pycurl.USERAGENT, "cloister")
-        _trust(curl)
-        curl.setopt(pycurl.MAXAGE_CONN, KEEP_S)
-        curl.setopt(pycurl.MAXCONNECTS, N_CONNECTIONS)
-        curl.setopt(pycurl.BUFFERSIZE, BUFFER_BYTES)
-        curl.setopt(pycurl.SOCKOPTFUNCTION, lambda number, _: self._note_opened(handle, number))
-        curl.setopt(pycurl.CLOSESOCKETFUNCTION, lambda number: self._note_closed(handle, number))
+            handle.cut()
+        with self._lock:
+            self._busy.add(handle)
+        if self._is_closed:
+            self._put_back(handle, keeps=False)
+        self._require_open()
         return handle
 
-    def _put_back(self, handle: _Handle) -> None:
-        """Keep a handle for the next request, if few are kept."""
-        handle.curl.setopt(pycurl.HEADERFUNCTION, len)  # let go of the answer
-        handle.curl.setopt(pycurl.WRITEFUNCTION, len)
-        handle.idle_since = time.monotonic()
+    def _put_back(self, handle: _Handle, *, keeps: bool) -> None:
+        """Keep a handle for the next request, or close it."""
         with self._lock:
-            keeps = len(self._idle) < MOST_IDLE and not self._is_closed
-            if keeps:
-                self._idle.append(handle)
-        if keeps:
-            _SWEEPER.watch(self)
+            self._busy.discard(handle)
+        if keeps and not self._is_closed:
+            handle.curl.setopt(pycurl.HEADERFUNCTION, len)  # let go of the answer
+            handle.curl.setopt(pycurl.WRITEFUNCTION, len)
+            _POOL.put(handle)
+            if self.is_closed:  # meanwhile
+                _POOL.cool(self)
         else:
             handle.curl.close()
 
@@ -204,19 +321,6 @@ class CurlTransport(PodTransport):
         curl.setopt(pycurl.CUSTOMREQUEST, method)
         if content is not None or method in ("POST", "PUT"):
             curl.setopt(pycurl.POSTFIELDS, content or b"")
-
-    def _note_opened(self, handle: _Handle, number: int) -> int:
-        with self._lock:
-            handle.sockets.add(number)
-            self._sockets.add(number)
-            return int(self._is_closed)
-
-    def _note_closed(self, handle: _Handle, number: int) -> int:
-        with self._lock:  # whoever shuts sockets must not meet another one of this number
-            handle.sockets.discard(number)
-            self._sockets.discard(number)
-            os.close(number)
-        return 0
 
     def _found(self, sent: SentAddress) -> list[str]:
         """Return what libcurl is to know of a name, so that it looks up none itself.
@@ -242,55 +346,74 @@ class CurlTransport(PodTransport):
         return [f"{host}:{port}:{address}"]
 
     def _awaited(self, looked_up: Future[Any]) -> Any:
-        while True:
-            left_s = _left("the name was not found in time")
-            with suppress(TimeoutError):
-                return looked_up.result(min(left_s, CLOSED_S))
+        while not wait([looked_up], min(_left("the name was not found in time"), CLOSED_S)).done:
             self._require_open()
+        return looked_up.result()
 
 
-class _Sweeper:
-    """Closes idle connections from time to time, in a thread that lives while there are any."""
-
-    def __init__(self) -> None:
-        self._begin_anew()
-        os.register_at_fork(after_in_child=self._begin_anew)
-
-    def _begin_anew(self) -> None:
-        self._lock = threading.Lock()
-        self._transports: WeakSet[CurlTransport] = WeakSet()
-        self._is_running = False
-
-    def watch(self, transport: CurlTransport) -> None:
-        """Look after a transport that has idle connections."""
-        with self._lock:
-            self._transports.add(transport)
-            if self._is_running:
-                return
-            self._is_running = True
-        in_own_thread(self._run, "idle connections")
-
-    def _run(self) -> None:
-        while True:
-            time.sleep(KEEP_S / 2)
-            with self._lock:
-                self._transports = WeakSet(one for one in self._transports if one.sweep())
-                if not self._transports:
-                    self._is_running = False
-                    return
-
-
-_SWEEPER: Final = _Sweeper()
+def _set_up(handle: _Handle) -> None:
+    """Set what is the same for all requests."""
+    handle.begin_anew()
+    curl = handle.curl
+    curl.setopt(pycurl.NOSIGNAL, 1)
+    curl.setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
+    curl.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
+    curl.setopt(pycurl.HTTP_TRANSFER_DECODING, 0)
+    curl.setopt(pycurl.PATH_AS_IS, 1)
+    curl.setopt(pycurl.NOPROXY, "*")
+    curl.setopt(pycurl.USERAGENT, "cloister")
+    curl.setopt(pycurl.MAXAGE_CONN, KEEP_S)
+    curl.setopt(pycurl.MAXCONNECTS, N_CONNECTIONS)
+    curl.setopt(pycurl.BUFFERSIZE, BUFFER_BYTES)
+    curl.setopt(pycurl.FORBID_REUSE, int(not CAN_COUNT))
+    _trust(curl)
 
 
 def _trust(curl: Any) -> None:
-    """Say by which authorities servers are trusted."""
+    """Say by which authorities servers are trusted, and by no others."""
     file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
-    curl.setopt(pycurl.CAINFO, file or certifi.where())
+    if file or not folder:
+        curl.setopt(pycurl.CAINFO, os.fsencode(file or certifi.where()))
+    else:
+        curl.unsetopt(pycurl.CAINFO)
     if folder:
-        curl.setopt(pycurl.CAPATH, folder)
-        if not file:
-            curl.unsetopt(pycurl.CAINFO)
+        curl.setopt(pycurl.CAPATH, os.fsencode(folder))
+    else:
+        curl.unsetopt(pycurl.CAPATH)  # some builds know a folder of their own
+
+
+def _failure(number: int) -> CloisterError | HttpFailure:
+    if number == pycurl.E_SSL_CACERT_BADFILE:
+        return SettingsError(
+            "the file of the authorities to trust cannot be read",
+            where="SSL_CERT_FILE",
+            remedy="let it name a file of certificates in PEM, or unset it",
+        )
+    return HttpFailure(WORDS.get(number, f"libcurl's error {number}"))
+
+
+def _asked_for(handle: _Handle, take: Callable[[bytes], None]) -> Callable[[bytes], None]:
+    """Take lines of an answer if it came after now.
+
+    TLS is read ahead: an answer that came right behind the one before it shows at no socket.
+    """
+    before = handle.n_received() if CAN_COUNT else None
+
+    def called(line: bytes) -> None:
+        nonlocal before
+        if before is not None:
+            if handle.n_received() == before:
+                raise HttpFailure("it answered before it was asked")
+            before = None
+        take(line)
+
+    return called
+
+
+def _n_received(number: int) -> int:
+    with socket.socket(fileno=os.dup(number)) as opened:
+        told = opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, RECEIVED_AT + 8)
+    return int(unpack_from("=Q", told, RECEIVED_AT)[0])
 
 
 def _left(otherwise: str = "the exchange took too long") -> float:
@@ -300,14 +423,12 @@ def _left(otherwise: str = "the exchange took too long") -> float:
     return min(left_s, LONGEST_S)
 
 
-def _guarded(
-    take: Callable[[bytes], None], failures: list[BaseException]
-) -> Callable[[bytes], int | None]:
+def _guarded(take: Callable[..., None], failures: list[BaseException]) -> Callable[..., int | None]:
     """Keep what a callback raises: libcurl knows only that it failed."""
 
-    def called(given: bytes) -> int | None:
+    def called(*given: Any) -> int | None:
         try:
-            take(given)
+            take(*given)
         except BaseException as error:
             failures.append(error)
             return -1

@@ -13,6 +13,7 @@ from cloister.core.errors import DataError
 __all__ = ["AnswerTaking", "HttpFailure", "PodTransport", "SentAddress", "sent_address"]
 
 HOST_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
+NUMBER: Final = re.compile(r"(0x[0-9a-f]*|[0-9]+)\.?", re.IGNORECASE)  # at a name's end: an address
 PRINTABLE: Final = "".join(map(chr, range(33, 127)))  # is sent as it is in an address
 
 
@@ -57,18 +58,19 @@ def sent_address(url: str) -> SentAddress:
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
-    except ValueError:
+        sent = quote(parts._replace(fragment="").geturl(), safe=PRINTABLE)
+    except ValueError:  # also of letters that no text can have
         raise DataError("an address cannot be sent", where=repr(url[:80])) from None
     if parts.scheme not in ("https", "http"):
         raise DataError("an address is not one of HTTP", where=repr(url[:80]))
     is_number = _is_number(host)
-    if not (is_number or HOST_NAME.fullmatch(host)):
+    ends_in_number = NUMBER.fullmatch(host.rstrip(".").rpartition(".")[2])
+    if not (is_number or (HOST_NAME.fullmatch(host) and not ends_in_number)):
         raise DataError(
             "the host of an address is no plain name",
             where=repr(url[:80]),
             remedy="write other letters than a to z as servers know them: xn--...",
         )
-    sent = quote(parts._replace(fragment="").geturl(), safe=PRINTABLE)
     if port is None:
         port = 443 if parts.scheme == "https" else 80
     return SentAddress(sent, host, port, is_number)

@@ -427,8 +427,7 @@ class PodRegistry:
 
     def n_aside(self) -> int:
         """Return how many documents could not be shown a moment ago."""
-        with self._opening:
-            return sum(gate.n_aside() for gate in self._gates.values())
+        return sum(gate.n_aside() for gate in list(self._gates.values()))
 
     def datastore_as(self, pod: RegisteredPod, credentials: Path) -> Datastore:
         """Return a pod on a Solid server as somebody reaches it with their own credentials."""

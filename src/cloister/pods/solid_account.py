@@ -26,7 +26,7 @@ class SolidAccount:
     server
         Address of the server.
     timeout_s
-        For each step of a request.
+        For a whole exchange.
     """
 
     def __init__(self, server: str, *, timeout_s: float = 30.0) -> None:

@@ -42,10 +42,10 @@ FAULTS: Final = 500  # statuses from here on are failures of the server
 SETTLED_S: Final = 3.0
 LOCAL: Final = "localhost"
 LINK: Final = re.compile(r"<([^<>]*)>([^<]*)")
-RELATION: Final = re.compile(r';\s*rel\s*=\s*(?:"([^"]*)"|([^\s",;]+))', re.IGNORECASE)
+PARAMETER: Final = re.compile(r';\s*([^\s=;,"]+)\s*=\s*(?:"([^"]*)"|([^\s",;]+))')
 FEW_PIECES: Final = 1_024  # of an answer, and one more for each
 PIECE_BYTES: Final = 256
-MAX_LINES: Final = 110  # of a head, of what comes before it and of trailers
+MAX_LINES: Final = 110  # of a head and of what comes before it
 CHUNK_ROOM: Final = 65_536  # for the marks of chunks; a body may come with as many bytes of them
 LONG_LINE: Final = 64  # of one that says how long a chunk is; what follows says nothing
 CHUNK_SIZE: Final = re.compile(rb"[0-9A-Fa-f]{1,16}(?=[ \t\r\n;])")
@@ -154,6 +154,9 @@ class SolidHttp:
             except DataError:
                 failed = False  # it did answer
                 raise
+            except SettingsError:
+                failed = None  # it was not asked
+                raise
             finally:
                 is_slow = time.monotonic() - began > self.gate.slow_s
                 if hurried and not time_left() and not is_slow:
@@ -205,7 +208,7 @@ class _Answer(AnswerTaking):
         self.content = bytearray()
 
     def take_line(self, line: bytes) -> None:
-        """Take a line of the head, in linear time; behind the body come trailers, for nobody."""
+        """Take a line of the head, in linear time."""
         self._n_lines += 1
         if self._n_lines > MAX_LINES:
             raise _unfit("of too many headers", self._url)
@@ -221,12 +224,12 @@ class _Answer(AnswerTaking):
         else:
             self.has_head = True
             if _check_head(self.headers, self._max_bytes, self._url):
-                self._chunks = _Chunks(self.content, self._url)
+                self._chunks = _Chunks(self.content)
 
     def _take_header(self, line: bytes) -> None:
         name, colon, value = line.decode("latin-1").partition(":")
         if not colon or name != name.strip():
-            raise _unfit("with a header that cannot be read", self._url)
+            raise HttpFailure("a header that cannot be read")
         name, value = name.lower(), value.strip()
         self.headers[name] = f"{self.headers[name]}, {value}" if name in self.headers else value
 
@@ -254,8 +257,8 @@ class _Chunks:
         What chunks hold is added here.
     """
 
-    def __init__(self, content: bytearray, url: str) -> None:
-        self._content, self._url = content, url
+    def __init__(self, content: bytearray) -> None:
+        self._content = content
         self._line = bytearray()  # that says how long the next chunk is
         self._left = 0  # of this chunk
         self._is_over = False
@@ -286,7 +289,7 @@ class _Chunks:
     def _size(self) -> int:
         size = CHUNK_SIZE.match(self._line)
         if size is None:
-            raise _unfit("in chunks that cannot be read", self._url)
+            raise HttpFailure("chunks that cannot be read")
         return int(size[0], 16)
 
 
@@ -353,9 +356,11 @@ def linked(header: str, relation: str) -> str | None:
     'a,b.acl'
     """
     for address, parameters in LINK.findall(header):
-        found = RELATION.search(parameters)
-        if found and relation in (found[1] or found[2]).lower().split():
-            return str(address)
+        for name, quoted, plain in PARAMETER.findall(parameters):
+            if name.lower() == "rel":
+                if relation in (quoted or plain).lower().split():
+                    return str(address)
+                break  # further ones do not count
     return None
 
 

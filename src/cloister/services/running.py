@@ -137,12 +137,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 @contextmanager
 def _running(file: ServiceFile) -> Iterator[Running]:
     if isinstance(file, NodeFile):
-        with opened_node(file) as node, _looked_after(node, file.refresh_s):
+        with opened_node(file) as node:
             node.warm_up()
-            routers = [node_router(node), ledger_router(node.ledger)]
-            metrics = ServiceMetrics()
-            node_figures(metrics, node)
-            yield Running(routers, node.ready, metrics, node.tokens.identify)
+            with _looked_after(node, file.refresh_s):
+                routers = [node_router(node), ledger_router(node.ledger)]
+                metrics = ServiceMetrics()
+                node_figures(metrics, node)
+                yield Running(routers, node.ready, metrics, node.tokens.identify)
     elif isinstance(file, CoordinatorServiceFile):
         with opened_coordinator(file) as coordinator:
             coordinator.start()

@@ -25,6 +25,7 @@ from cloister.federate.online.page_drawing import page_for
 from cloister.federate.online.ranker_files import RankerFiles
 from cloister.federate.online.votes import VoteBox
 from cloister.index.entity_weights import ModelSettings
+from cloister.index.reader_view import ReaderView
 from cloister.pods.overlay.frames import AskFrame
 from cloister.pods.overlay.https_overlay import HttpsOverlay
 from cloister.pods.overlay.in_process import InProcessOverlay
@@ -168,8 +169,8 @@ class Node:
         On a machine that has them compiled already it takes a moment.
         """
         nobody = Reader(AgentId("nobody"))
-        shard = self._registry.shard(self.name)
-        ShardNode(self.name, lambda: shard.view(nobody), lambda _: "").answer(
+        view = ReaderView(self._registry.shard(self.name).snapshot(), nobody)  # that nobody keeps
+        ShardNode(self.name, lambda: view, lambda _: "").answer(
             SubQuery(("nothing",), ModelSettings(), 1, explain=True)
         )
         agreed, settings = self._roster.agreement, self._roster.agreement.ranker

@@ -46,7 +46,7 @@ MATRIX_ATTACKS: Final = (
 RULES: Final[tuple[str, ...]] = get_args(RuleName)
 N_REPEATS: Final = 2
 NOTE: Final = (
-    "hatched: more attackers than the rule tolerates by its proof; grey: no outcome, or not run"
+    "hatched: more attackers than the rule declares it withstands; grey: no outcome, or not run"
 )
 
 
