@@ -25,6 +25,7 @@ from cloister.pods.document_text import MAX_DEPTH, UNSEEN, text_of
 from cloister.pods.extraction import pool as pool_module
 from cloister.pods.extraction.child import KINDS
 from cloister.pods.extraction.pool import Extracted, ExtractionPool, RawDocument, extraction_pool
+from cloister.pods.pod_gate import SearchTally
 
 PAGE, DATA, TEXT = "text/html", "application/json", "text/plain"
 
@@ -179,6 +180,29 @@ def test_a_document_that_computes_for_ever_ends_its_child_and_no_other_document(
     assert pool.extract_all(documents)[1].failure == found[1].failure
     assert time.monotonic() - again < 1  # it is not tried again
     assert pool.n_ended == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "least_s", "most_s"),
+    [
+        ("while time.process_time() < 0.4: pass\n    return 'said'", 0.2, 1.0),
+        ("while True: pass", 2.0, 3.0),  # 2 s for a document of this size
+        ("return 'said'", 0.0, 0.1),
+    ],
+)
+def test_a_search_is_charged_for_what_children_compute(
+    pool: ExtractionPool,
+    monkeypatch: pytest.MonkeyPatch,
+    body: str,
+    least_s: float,
+    most_s: float,
+) -> None:
+    hostile_child(monkeypatch, body)
+    pool.extract_all([RawDocument(b"dry", TEXT)])  # starts a child; nobody is charged
+    search = SearchTally()
+    with search.counting(), suppress(DataError):
+        pool.extract(RawDocument(b"evil", TEXT))
+    assert least_s <= search.used_s <= most_s
 
 
 @pytest.mark.parametrize(

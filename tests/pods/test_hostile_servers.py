@@ -15,7 +15,7 @@ from cloister.core.deadline import within
 from cloister.core.errors import CloisterError, DataError
 from cloister.core.ids import AgentId
 from cloister.pods.datastore import LeftOut
-from cloister.pods.pod_gate import PodAway, PodGate, SearchFailures
+from cloister.pods.pod_gate import PodAway, PodGate, SearchTally
 from cloister.pods.solid_client import SolidClient, _read_triples
 from cloister.pods.solid_http import SolidHttp, SolidResponse
 from cloister.pods.solid_listing import ListingLimits, in_threads
@@ -186,12 +186,12 @@ def test_an_exchange_for_which_a_search_left_no_time_is_no_failure() -> None:
 
 
 def test_all_failures_of_a_search_are_one() -> None:
-    gate, search = PodGate("ann", n_failures=2), SearchFailures()
+    gate, search = PodGate("ann", n_failures=2), SearchTally()
     for _ in range(5):
         with search.counting():
             gate.complain()
     assert gate.state().state == "closed"
-    with SearchFailures().counting():
+    with SearchTally().counting():
         gate.complain()
     assert gate.state().state == "open"
 
@@ -271,27 +271,28 @@ def test_a_pod_on_probation_is_asked_by_one_search_at_a_time_and_rests_after_one
     assert gate.state() == ("open", 2, 2.0)
 
 
-def test_a_pod_on_which_searches_spend_more_than_its_share_is_left_alone() -> None:
+def test_a_pod_that_searches_ask_for_too_much_is_left_alone() -> None:
     now = [0.0]
-    gate = PodGate("ann", read_share=0.25, clock=lambda: now[0])
+    gate = PodGate("ann", read_rate=10.0, clock=lambda: now[0])
 
-    def spent(used_s: float, every_s: float) -> None:
+    def ask(n_documents: float, every_s: float) -> None:
         now[0] += every_s
         assert gate.begin_search()
-        gate.end_search(used_s)
+        gate.end_search(n_documents)
 
     for _ in range(1000):
-        spent(0.24, every_s=1.0)  # within its share it may go on for ever
+        ask(9.9, every_s=1.0)  # within its rate it may go on for ever
     assert gate.state().state == "closed"
     while gate.state().state == "closed":
-        spent(0.5, every_s=1.0)
-        assert now[0] < 1010.0
+        ask(20.0, every_s=1.0)
+        assert now[0] < 1032.0
+    assert now[0] > 1029.0
     assert not gate.begin_search()
     now[0] += 5.0
     assert gate.begin_search()
     gate.enter()
     gate.leave(failed=False)
-    gate.end_search(0.11)  # on probation less may be spent
+    gate.end_search(101.0)  # on probation less may be asked for
     assert gate.state() == ("open", 2, 10.0)
 
 

@@ -248,7 +248,9 @@ class CurlTransport(PodTransport):
             curl.setopt(pycurl.URL, sent.url)
             curl.setopt(pycurl.RESOLVE, found)
             curl.setopt(pycurl.HTTPHEADER, [*lines, "expect:"])
-            take_line = _asked_for(handle, answer.take_line)
+            take_line: Callable[[bytes], None] = answer.take_line
+            if sent.is_tls:
+                take_line = _asked_for(handle, take_line)
             curl.setopt(pycurl.HEADERFUNCTION, _guarded(take_line, failures))
             curl.setopt(pycurl.WRITEFUNCTION, _guarded(answer.take_piece, failures))
             if threading.current_thread() is threading.main_thread():

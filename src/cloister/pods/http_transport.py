@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final, NamedTuple, Protocol
 from urllib.parse import quote, urlsplit
@@ -14,6 +15,7 @@ __all__ = ["AnswerTaking", "HttpFailure", "PodTransport", "SentAddress", "sent_a
 
 HOST_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 NUMBER: Final = re.compile(r"(0x[0-9a-f]*|[0-9]+)\.?", re.IGNORECASE)  # at a name's end: an address
+KEPT_ADDRESSES: Final = 2_048
 PRINTABLE: Final = "".join(map(chr, range(33, 127)))  # is sent as it is in an address
 
 
@@ -32,14 +34,18 @@ class SentAddress(NamedTuple):
         Whom it names.
     is_number
         Whether the host is a number, which nobody looks up.
+    is_tls
+        Whether it is asked over TLS.
     """
 
     url: str
     host: str
     port: int
     is_number: bool
+    is_tls: bool
 
 
+@lru_cache(KEPT_ADDRESSES)
 def sent_address(url: str) -> SentAddress:
     """Return how an address is sent; raise `DataError` where it is none for HTTP.
 
@@ -73,7 +79,7 @@ def sent_address(url: str) -> SentAddress:
         )
     if port is None:
         port = 443 if parts.scheme == "https" else 80
-    return SentAddress(sent, host, port, is_number)
+    return SentAddress(sent, host, port, is_number, parts.scheme == "https")
 
 
 def _is_number(host: str) -> bool:

@@ -7,8 +7,8 @@ made up for by many answers, not by one: a server that answers every other reque
 All that fails in one search is one failure.
 
 A server that answers quickly can still cost too much: each document that a search shows takes this
-program a millisecond or more. So searches may spend a share of one processor on each pod. A pod
-that needs more is left alone, too.
+program a millisecond or more. So searches may ask each pod for so many documents a second, and one
+that takes long counts as several. A pod that is asked for more is left alone, too.
 
 After a rest the server is on probation: one search at a time may ask it and waits a moment at most,
 one failure suffices to leave it alone again, and little may be spent on it. It has proven itself
@@ -29,7 +29,15 @@ from typing import Final, Literal, NamedTuple
 from cloister.core.deadline import time_left
 from cloister.core.errors import StoreError
 
-__all__ = ["READ_SHARE", "SLOW_S", "GateState", "PodAway", "PodGate", "SearchFailures"]
+__all__ = [
+    "READ_RATE",
+    "SLOW_S",
+    "GateState",
+    "PodAway",
+    "PodGate",
+    "SearchTally",
+    "note_child_time",
+]
 
 N_AT_ONCE: Final = 6  # exchanges with one pod's server
 N_FAILURES: Final = 3  # before the server is left alone
@@ -37,9 +45,9 @@ N_MAKE_UP: Final = 20  # answers that make up for a failure
 REST_S: Final = 5.0
 MOST_REST_S: Final = 300.0
 N_PROVEN: Final = 100  # answers one after the other that end the probation
-READ_SHARE: Final = 0.01  # of one processor, for the documents of one pod that searches show
-SAVED_S: Final = 0.3  # of processor time that a pod may save up, and on probation:
-PROBATION_S: Final = 0.1
+READ_RATE: Final = 10.0  # documents of one pod, a second, that searches may ask for
+SAVED_S: Final = 30.0  # of that rate that a pod may save up, and on probation:
+PROBATION_S: Final = 10.0
 TRIAL_S: Final = 0.1  # that a search waits for a pod on probation, which goes on without it
 MOST_DOUBLINGS: Final = 10
 ASIDE_S: Final = 60.0  # for which a document that cannot be shown is not asked for again
@@ -54,23 +62,45 @@ class PodAway(StoreError):
     usual_remedy = "try again later, or see that the pod's server answers"
 
 
-class SearchFailures:
-    """What failed in one search, which asks for several documents at once."""
+class SearchTally:
+    """What one search costs at one pod, which it asks for several documents in several threads.
+
+    Parameters
+    ----------
+    n_failed
+        Exchanges.
+    used_s
+        Time of processors, child processes included.
+    """
 
     def __init__(self) -> None:
-        self.n = 0
+        self.n_failed, self.used_s = 0, 0.0
+        self._lock = threading.Lock()
 
     @contextmanager
     def counting(self) -> Iterator[None]:
         """Count what fails inside, in this thread, as one failure together with all the rest."""
-        token = _search.set(self)
+        began, token = time.thread_time(), _search.set(self)
         try:
             yield
         finally:
             _search.reset(token)
+            self.add_time(time.thread_time() - began)
+
+    def add_time(self, used_s: float) -> None:
+        """Count time of a processor."""
+        with self._lock:
+            self.used_s += used_s
 
 
-_search: Final[ContextVar[SearchFailures | None]] = ContextVar("search", default=None)
+_search: Final[ContextVar[SearchTally | None]] = ContextVar("search", default=None)
+
+
+def note_child_time(used_s: float) -> None:
+    """Note that a child process computed for the search of this thread, if there is one."""
+    search = _search.get()
+    if search is not None:
+        search.add_time(used_s)
 
 
 class GateState(NamedTuple):
@@ -105,8 +135,8 @@ class PodGate:
         After so many failures the server is left alone; twenty answers make up for one.
     rest_s, most_rest_s
         For how long at first, and at most; the time doubles from one time to the next.
-    read_share
-        Of one processor that searches may spend on the pod; infinite for no limit.
+    read_rate
+        Documents a second that searches may ask for; infinite for no limit.
     slow_s
         How long one answer may take during a search.
     clock
@@ -129,7 +159,7 @@ class PodGate:
         n_failures: int = N_FAILURES,
         rest_s: float = REST_S,
         most_rest_s: float = MOST_REST_S,
-        read_share: float = math.inf,
+        read_rate: float = math.inf,
         slow_s: float = SLOW_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -145,7 +175,7 @@ class PodGate:
         self._proven_at = 0.0  # not before then
         self._trying = False
         self._n_searches = 0
-        self._share = read_share
+        self._read_rate = read_rate
         self._saved_s, self._saved_at = SAVED_S, clock()
         self._closed_for_good = False
         self._aside: dict[str, float] = {}  # documents, and until when
@@ -158,24 +188,21 @@ class PodGate:
             self._n_searches += 1
             return True
 
-    def end_search(self, used_s: float) -> None:
-        """End what `begin_search` began; leave the pod alone where searches spend too much on it.
+    def end_search(self, n_documents: float) -> None:
+        """End what `begin_search` began; leave the pod alone where searches ask it for too much.
 
         Parameters
         ----------
-        used_s
-            Of a processor.
+        n_documents
+            Asked for; one that took long counts as several.
         """
         with self._lock:
             self._n_searches -= 1
             now = self._clock()
-            if self._share == math.inf:
-                return
-            gained_s = self._share * (now - self._saved_at)
-            self._saved_s = min(self._saved_s + gained_s, SAVED_S) - used_s
-            self._saved_at = now
+            saved_s = min(self._saved_s + now - self._saved_at, SAVED_S)
+            self._saved_s, self._saved_at = saved_s - n_documents / self._read_rate, now
             if self._saved_s < 0 and self._until is None:
-                self._rest("searches spend too much time on its documents")
+                self._rest("searches ask for too much of it")
 
     def enter(self) -> None:
         """Begin an exchange, or raise `PodAway`; each is followed by `leave`."""
@@ -271,8 +298,8 @@ class PodGate:
     def _note_failure(self) -> None:
         search = _search.get()
         if search is not None:
-            search.n += 1
-            if search.n > 1:
+            search.n_failed += 1
+            if search.n_failed > 1:
                 return
         self._failed += 1
         self._answered = 0
@@ -289,14 +316,18 @@ class PodGate:
         self._answered = 0
         self._until = self._clock() + rest_s
         self._proven_at = self._until + rest_s
-        _log.warning("%s: the pod's server is left alone for %.0f s: %s", self.name, rest_s, why)
+        self._warn("is left alone", rest_s=round(rest_s), why=why)
+
+    def _warn(self, what: str, **fields: object) -> None:
+        told = {"pod": self.name, **fields}
+        _log.warning(f"a pod's server {what}: {told}", extra={"fields": told})
 
     def _note_answer(self) -> None:
         now = self._clock()
         if self._until is not None and now < self._until:
             return  # it was under way when the gate opened, and proves nothing
         if self._until is not None:
-            _log.warning("%s: the pod's server answers again", self.name)
+            self._warn("answers again")
             self._until, self._failed = None, 0.0
             self._saved_s, self._saved_at = PROBATION_S, now
         self._failed = max(0.0, self._failed - 1 / N_MAKE_UP)

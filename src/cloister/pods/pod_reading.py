@@ -28,7 +28,7 @@ from cloister.core.ids import DocId, PodId
 from cloister.core.own_thread import in_own_thread
 from cloister.core.rights import Reader
 from cloister.pods.datastore import Datastore, RightsMoment, refused
-from cloister.pods.pod_gate import PodAway, PodGate, SearchFailures
+from cloister.pods.pod_gate import PodAway, PodGate, SearchTally
 from cloister.pods.text_store import TextStore
 from cloister.search.shard_node import PodReading, TextsRead
 
@@ -41,6 +41,7 @@ N_THREADS: Final = 4  # for one pod and one answer
 PATIENCE_S: Final = 0.1  # with a folder, before another thread goes on with the next
 DRAFT_PART: Final = 2 / 3  # of the time; the rest is for looking at the rights again
 KEPT_PART: Final = 0.4  # where texts are kept
+DOCUMENT_S: Final = 0.005  # of processors; what takes longer counts as several documents
 _log: Final = logging.getLogger(__name__)
 
 
@@ -203,9 +204,9 @@ class _Asked:
     def __init__(self, pod: ReadablePod, documents: Sequence[DocId]) -> None:
         self._pod, self._documents = pod, documents
         self._texts: dict[DocId, str] = {}
-        self._failures = SearchFailures()
+        self._tally = SearchTally()
         self._lock = threading.Lock()
-        self._used_s, self._n_threads = 0.0, 0
+        self._n_threads = 0
         self._began = math.inf
         self._answered: Future[bool] = Future()
 
@@ -241,7 +242,7 @@ class _Asked:
             return self._answered.result()
         gate = self._pod.gate
         if self.is_folder and time.monotonic() - self._began > gate.slow_s:
-            with self._failures.counting():  # a server's exchanges count themselves
+            with self._tally.counting():  # a server's exchanges count themselves
                 gate.complain()
         return False
 
@@ -324,14 +325,13 @@ class _Asked:
 
     def _charged(self, work: Callable[[], bool], left_s: float) -> bool:
         """Work, and add the time of the processor to what the pod costs."""
-        began = time.thread_time()
         try:
-            with within(left_s), self._failures.counting():
+            with within(left_s), self._tally.counting():
                 return work()
         finally:
             with self._lock:
-                self._used_s += time.thread_time() - began
                 self._n_threads -= 1
                 is_last = not self._n_threads
             if is_last:
-                self._pod.gate.end_search(self._used_s)
+                n_documents = max(len(self._documents), self._tally.used_s / DOCUMENT_S)
+                self._pod.gate.end_search(n_documents)

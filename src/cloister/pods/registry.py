@@ -116,8 +116,8 @@ class PodRegistry:
         (`cloister.pods.sync_times`). Without it none is hidden.
     confirm_s
         How long pods may take to confirm the documents of one answer.
-    read_share
-        Of one processor, which searches may spend on one pod's server; no limit unless given.
+    read_rate
+        Documents a second that searches may ask one pod's server for; no limit unless given.
     most_sync_s, most_sync_bytes
         How long one sync of one pod may take, and how much it may fetch of documents.
     """
@@ -128,14 +128,14 @@ class PodRegistry:
         *,
         sync_s: float | None = None,
         confirm_s: float = CONFIRM_S,
-        read_share: float = math.inf,
+        read_rate: float = math.inf,
         most_sync_s: float = MOST_SYNC_S,
         most_sync_bytes: float = math.inf,
     ) -> None:
         self.home = Path(home)
         self._most_sync_s, self._most_sync_bytes = most_sync_s, most_sync_bytes
         self.sync_s, self._confirm_s = sync_s, confirm_s
-        self._read_share = read_share
+        self._read_rate = read_rate
         self.sync_times = SyncTimes(self.home)
         self._courtesy = Courtesy()
         self._gates: dict[PodId, PodGate] = {}
@@ -487,10 +487,10 @@ class PodRegistry:
         known = self._gates.get(PodId(pod.pod_id))
         if known is not None:
             return known
-        share = math.inf if pod.kind == "folder" else self._read_share
+        rate = math.inf if pod.kind == "folder" else self._read_rate
         with self._opening:
             slow_s = min(SLOW_S, self._confirm_s / 3)
-            made = PodGate(pod.pod_id, read_share=share, slow_s=slow_s)
+            made = PodGate(pod.pod_id, read_rate=rate, slow_s=slow_s)
             return self._gates.setdefault(PodId(pod.pod_id), made)
 
     def readers_pod(self, pod: RegisteredPod, reader: Reader) -> ReadersPod:

@@ -18,7 +18,7 @@ from cloister.federate.engines.roster import FederationRoster
 from cloister.federate.engines.site_file import SimulatedUsers, placed
 from cloister.federate.online.click_log import ClickLogSettings
 from cloister.federate.online.noisy_sign_test import SignTest
-from cloister.pods.pod_gate import READ_SHARE
+from cloister.pods.pod_gate import READ_RATE
 from cloister.privacy.ledger.limits import Consent, Limit, one_a_level
 from cloister.search.noisy_statistics_settings import NoisyStatisticsSettings
 from cloister.search.published_statistics import PublishedForm
@@ -110,10 +110,9 @@ class NodeSearchSettings(Settings):
     confirm_s
         How long pods may take to confirm the documents of one draw of a page; those of pods that
         take longer are left out. Less than ``timeout_s``. All draws take twice as long at most.
-    pod_share
-        Of one processor that searches may spend on confirming the documents of one pod on a server;
-        a pod that needs more is left alone for a while. Give more where one pod serves many people
-        and its server is trusted.
+    pod_documents_per_s
+        How many documents of one pod on a server searches may ask for; a pod that is asked for more
+        is left alone for a while. Give more where one pod serves many people.
     """
 
     n_servers: int | None = Field(default=None, ge=1)
@@ -121,7 +120,7 @@ class NodeSearchSettings(Settings):
     page_length: int = Field(default=10, ge=1, le=100)
     timeout_s: float = Field(default=3.0, gt=0)
     confirm_s: float = Field(default=1.0, gt=0)
-    pod_share: float = Field(default=READ_SHARE, gt=0, le=1)
+    pod_documents_per_s: float = Field(default=READ_RATE, gt=0)
 
 
 class PublishingSettings(Settings):

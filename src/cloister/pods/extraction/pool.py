@@ -38,6 +38,7 @@ from cloister.pods.extraction.child import (
     REQUEST,
     cpu_limit_s,
 )
+from cloister.pods.pod_gate import note_child_time
 
 __all__ = ["SEARCH_DEADLINE_S", "Extracted", "ExtractionPool", "RawDocument", "extraction_pool"]
 
@@ -167,7 +168,9 @@ class ExtractionPool:
             lane = lane.again()
             child.send([documents[place] for place in group], lane.until)
             for n_done, place in enumerate(group, 1):
+                used_ms = child.used_ms
                 outcome = child.receive(lane.until)
+                note_child_time((child.used_ms - used_ms) / 1e3)
                 outcomes[place] = self._judged(outcome, documents[place], lane.deadline_s)
                 if child.is_over:
                     return group[n_done:]
@@ -177,6 +180,7 @@ class ExtractionPool:
     def _judged(self, outcome: Extracted, document: RawDocument, deadline_s: float) -> Extracted:
         if outcome.is_costly:
             self.n_ended += 1
+            note_child_time(cpu_limit_s(len(document.content)))
             limits = {"cpu_s": cpu_limit_s(len(document.content)), "deadline_s": deadline_s}
             outcome = outcome._replace(failure=outcome.failure.format_map(limits))
         if outcome.failure and outcome.is_lasting:
@@ -268,6 +272,7 @@ class _Child:
 
     def __init__(self) -> None:
         self.is_over = False
+        self.used_ms = 0  # of a processor
         ours, theirs = socket.socketpair()
         package = Path(cloister.__file__).parent.parent
         try:
@@ -322,6 +327,7 @@ class _Child:
             return Extracted(failure=failure, is_lasting=False, is_costly=True)
         except (OSError, UnicodeDecodeError):
             return self._why_ended()
+        self.used_ms = cpu_ms
         self.is_over = cpu_ms > RETIRED_CPU_MS or outcome == NO_MEMORY
         if outcome == READ and len(told) <= MAX_TEXT_CHARACTERS:
             return Extracted(told)

@@ -317,7 +317,7 @@ def opened_node(file: NodeFile) -> Iterator[Node]:
                 file.home,
                 sync_s=file.sync_s or None,
                 confirm_s=file.search.confirm_s,
-                read_share=file.search.pod_share,
+                read_rate=file.search.pod_documents_per_s,
                 most_sync_bytes=MOST_SYNC_BYTES,
             )
         )
