@@ -122,6 +122,13 @@ def test_files_that_are_left_out_are_named_with_the_reason(call: Run, home: Path
     (synced,) = json.loads(call("pods", "sync", "notes", "--json").out)["synced"]
     assert synced["left_out"] == 2
     assert {"name": "notes/latin.txt", "reason": "not UTF-8"} in synced["left_out_files"]
+    (notes / "key.txt").write_text(f"cough {'x' * 65}")
+    again = call("pods", "sync", "notes", "--json").out
+    assert json.loads(again)["synced"][0]["long_words"] == ["notes/key.txt"]
+    (notes / "key.txt").write_text(f"fever {'x' * 65}")
+    why = "words of more than 64 letters are not indexed"
+    shown = " ".join(call("pods", "sync", "notes").err.split())
+    assert f"indexed in part: notes/key.txt: {why}" in shown
     for number in range(30):
         (notes / f"{number}.pdf").write_bytes(b"%PDF")
     assert "notes: 12 more are left out; --json names all" in call("pods", "sync", "notes").err

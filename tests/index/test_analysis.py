@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cloister.core.errors import SettingsError
 from cloister.index import analysis as analysis_module
-from cloister.index.analysis import STOP_WORDS, TextAnalysis
+from cloister.index.analysis import STOP_WORDS, TextAnalysis, has_long_word
 from cloister.index.term_counts import count_terms
 
 
@@ -33,6 +33,14 @@ def literal_terms(text: str, min_length: int) -> list[str]:
 @given(st.text(st.characters(max_codepoint=127)), st.integers(1, 4))
 def test_terms_of_plain_text_are_what_a_walk_through_it_finds(text: str, min_length: int) -> None:
     assert TextAnalysis(min_length=min_length).terms(text) == literal_terms(text, min_length)
+
+
+@given(st.lists(st.text("aé7\u0301漢 -_\n", max_size=5) | st.sampled_from(["x" * 60, "é" * 40])))
+def test_a_text_has_a_long_word_where_one_of_its_words_is_left_out(parts: list[str]) -> None:
+    analysis = TextAnalysis(min_length=1, stop_words="none")
+    text = "".join(parts)
+    left_out = [word for word in analysis.words(text) if analysis.term_of(word) is None]
+    assert has_long_word(text) == bool(left_out)
 
 
 @given(st.text())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import resource
 import signal
 import socket
 import ssl
@@ -27,7 +28,8 @@ from hypothesis import strategies as st
 
 from cloister.core.deadline import within
 from cloister.core.errors import CloisterError, DataError, SettingsError
-from cloister.pods.curl_http import _POOL, MOST_IDLE
+from cloister.pods import curl_http
+from cloister.pods.curl_http import _POOL, MOST_COLD, MOST_IDLE, CurlTransport, _Handle, _Pool
 from cloister.pods.dpop import DPoPKey
 from cloister.pods.http_transport import sent_address
 from cloister.pods.pod_gate import PodAway
@@ -497,6 +499,71 @@ def test_no_socket_is_left_open(counting: Any) -> None:
             break
         time.sleep(0.1)  # the server closes its ends
     assert _n_open() <= before
+
+
+def _handle_of(transport: CurlTransport) -> _Handle:
+    handle = _Handle()
+    handle.owner = transport
+    return handle
+
+
+def test_many_requests_to_some_pods_leave_others_their_connections() -> None:
+    pool, honest = _Pool(), CurlTransport()
+    pool.put(handle := _handle_of(honest))
+    for _ in range(6):
+        hostile = CurlTransport()
+        for _ in range(6):
+            pool.put(_handle_of(hostile))
+    assert len(pool._idle) == MOST_IDLE
+    assert pool.take(honest) is handle
+
+
+def test_connections_are_swept_although_a_search_takes_them_all_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(curl_http, "KEEP_S", 0.2)
+    pool, transport = _Pool(), CurlTransport()
+    taken = []
+
+    class Closing:
+        """A handle of libcurl; while it closes, searches take all that is idle."""
+
+        def close(self) -> None:
+            while pool._idle:
+                taken.append(pool.take(transport))
+
+    for _ in range(MOST_COLD + 2):
+        pool.put(_Handle())
+        pool._idle[-1].curl = Closing()
+    until = time.monotonic() + 5
+    while len(taken) < MOST_COLD and time.monotonic() < until:
+        time.sleep(0.02)
+    time.sleep(0.3)
+    pool.put(handle := _handle_of(transport))
+    while handle.owner is not None and time.monotonic() < until:
+        time.sleep(0.02)
+    assert handle.owner is None
+
+
+def test_closing_needs_no_descriptor() -> None:
+    def hang(connection: socket.socket, path: str) -> None:
+        connection.recv(1)
+
+    http = SolidHttp(timeout_s=10.0)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with hostile_server(hang) as server, ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(http.send, "GET", server.address)
+        while server.n_requests < 1:
+            time.sleep(0.01)
+        began = time.monotonic()
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+            http.close()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        with pytest.raises(PodAway):
+            asked.result(5)
+        assert time.monotonic() - began < 2
 
 
 @pytest.fixture(scope="module")

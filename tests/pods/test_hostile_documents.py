@@ -137,15 +137,17 @@ def test_documents_that_do_not_fit_are_left_out_of_an_answer_the_largest_first(
 
     hits = (hit("a", "x" * 900), hit("b", "dry cough"), hit("c", "x" * 800), hit("d", "fever"))
     answer = SubAnswer(SERVER, 1, hits)
-    for max_bytes, wanted in ((10_000, "abcd"), (1_500, "bcd"), (500, "bd")):
+    for max_bytes, wanted in ((10_000, "abcd"), (1_500, "bcd"), (500, "bd"), (100, "d")):
         content = encode_answer(answer, max_bytes=max_bytes)
         assert len(content) <= max_bytes
         read = decode_answer(content, COUGH)
         assert isinstance(read, SubAnswer)
         assert "".join(one.doc_id for one in read.hits) == wanted
+        assert read.missing_pods == (() if wanted == "abcd" else ("p",))
     assert [record.message.split(":")[1] for record in caplog.records] == [
         " 1 of 4 documents were too large for an answer and were left out",
         " 2 of 4 documents were too large for an answer and were left out",
+        " 3 of 4 documents were too large for an answer and were left out",
     ]
     assert MAX_ANSWER_BYTES == 16_000_000
 

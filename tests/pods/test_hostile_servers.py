@@ -296,6 +296,21 @@ def test_a_pod_that_searches_ask_for_too_much_is_left_alone() -> None:
     assert gate.state() == ("open", 2, 10.0)
 
 
+def test_whatever_one_search_costs_a_pod_gets_no_more_than_its_rate_in_the_long_run() -> None:
+    now, n_asked = [0.0], 0.0
+    gate = PodGate("ann", read_rate=10.0, clock=lambda: now[0])
+    while now[0] < 20_000:
+        if gate.begin_search():
+            for _ in range(101):  # quick answers, which end every probation
+                gate.enter()
+                gate.leave(failed=False)
+            gate.end_search(720.0)
+            n_asked += 720.0
+        now[0] += 1.0
+    assert n_asked <= 10.0 * now[0] + 300 + 720
+    assert n_asked >= 2.0 * now[0]  # its rests reach 300 s
+
+
 def test_one_request_at_a_time_is_let_through_to_try() -> None:
     now = [0.0]
     gate = PodGate("ann", n_failures=1, clock=lambda: now[0])

@@ -50,12 +50,15 @@ def _show_synced(result: Result) -> None:
 def _show_left_out(synced: Result) -> None:
     from rich.markup import escape
 
-    files = synced["left_out_files"]
-    for one in files[:N_LEFT_OUT]:
-        name = "".join(sign if sign.isprintable() else "?" for sign in one["name"])  # a server's
-        say(f"left out: {escape(name)}: {escape(one['reason'])}")
-    if len(files) > N_LEFT_OUT:
-        say(f"{synced['pod']}: {len(files) - N_LEFT_OUT} more are left out; --json names all")
+    why = "words of more than 64 letters are not indexed"
+    long_words = [{"name": name, "reason": why} for name in synced["long_words"]]
+    for what, files in (("left out", synced["left_out_files"]), ("indexed in part", long_words)):
+        for one in files[:N_LEFT_OUT]:
+            name = "".join(sign if sign.isprintable() else "?" for sign in one["name"])
+            say(f"{what}: {escape(name)}: {escape(one['reason'])}")
+        if len(files) > N_LEFT_OUT:
+            n_more = len(files) - N_LEFT_OUT
+            say(f"{synced['pod']}: {n_more} more are {what}; --json names all")
 
 
 def _show_tables(result: Result) -> None:

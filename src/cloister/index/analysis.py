@@ -19,16 +19,18 @@ import re
 from functools import lru_cache
 from typing import Final, Literal, Self
 
+import numpy as np
 from pydantic import Field
 
 from cloister.core.settings import Settings
 from cloister.index.folding import folded_text
 
-__all__ = ["MAX_WORD_CHARACTERS", "STOP_WORDS", "TextAnalysis"]
+__all__ = ["MAX_WORD_CHARACTERS", "STOP_WORDS", "TextAnalysis", "has_long_word"]
 
 MAX_WORD_CHARACTERS: Final = 64  # longer runs of letters are no words: keys, codes, base64
 
 _WORD: Final = re.compile(r"[^\W_]+")
+_LONG_WORD: Final = re.compile(rf"[^\W_]{{{MAX_WORD_CHARACTERS + 1}}}")
 _REMEMBERED_STEMS: Final = 1 << 16  # a stem takes some 40 µs, and few words make most of a text
 
 # Words that say next to nothing about what an English text is about: articles, pronouns,
@@ -151,6 +153,24 @@ class TextAnalysis(Settings):
         if self.numbers == "drop" and word.isdigit():
             return None
         return word if self.stemming == "none" else _english_stem(word)
+
+
+def has_long_word(text: str) -> bool:
+    """Say whether a text has a word that is too long to be indexed.
+
+    One that is too long only because single signs stand for several letters may be missed.
+
+    Examples
+    --------
+    >>> has_long_word("dry cough"), has_long_word("x" * 65)
+    (False, True)
+    """
+    signs = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
+    blanks = np.flatnonzero(signs <= ord(" "))
+    gaps = np.diff(blanks, prepend=-1, append=len(signs))
+    # The pattern takes ten times as long: only texts with a long way between two blanks need it.
+    is_long = bool(gaps.max() > MAX_WORD_CHARACTERS)
+    return is_long and _LONG_WORD.search(folded_text(text)) is not None
 
 
 def _without_dates(folded: str) -> str:

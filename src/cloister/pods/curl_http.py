@@ -14,10 +14,10 @@ import socket
 import sys
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from struct import unpack_from
 from typing import Any, Final
 
@@ -86,7 +86,8 @@ class _Handle:
 
     def n_received(self) -> dict[int, int]:
         """Return how many bytes have come over each connection."""
-        return {place: _n_received(number) for number, place in self._sockets.items()}
+        with self._lock:
+            return {place: _n_received(number) for number, place in self._sockets.items()}
 
     def cut(self) -> None:
         """Cut all connections; any thread may do it.
@@ -96,7 +97,7 @@ class _Handle:
         """
         with self._lock:
             for number in self._sockets:
-                with suppress(OSError), socket.socket(fileno=os.dup(number)) as opened:
+                with suppress(OSError), _borrowed(number) as opened:
                     opened.shutdown(socket.SHUT_RDWR)
             self._sockets.clear()
 
@@ -145,19 +146,30 @@ class _Pool:
             return found
 
     def put(self, handle: _Handle) -> None:
-        """Keep a handle for the next request; close the one that waits longest if they are many."""
+        """Keep a handle for the next request; close one of the transport that has most, if need be.
+
+        So no pod can take away another one's connections by many requests of its own.
+        """
         handle.idle_since = time.monotonic()
         with self._lock:
             self._idle.append(handle)
-            closing = [self._idle.popleft()] if len(self._idle) > MOST_IDLE else []
+            closing = self._of_the_greediest() if len(self._idle) > MOST_IDLE else None
+            if closing is not None:
+                self._idle.remove(closing)
             begins, self._is_running = not self._is_running, True
-        for one in closing:
-            one.curl.close()
+        if closing is not None:
+            closing.curl.close()
         if begins:
             try:
                 in_own_thread(self._run, "idle connections")
             except RuntimeError:  # there are too many threads: the next one tries again
                 self._is_running = False
+
+    def _of_the_greediest(self) -> _Handle:
+        """Return what waits longest of those without an owner, else of the owner of most."""
+        owners = Counter(one.owner for one in self._idle)
+        most = None if None in owners else max(owners, key=owners.__getitem__)
+        return next(one for one in self._idle if one.owner is most)
 
     def cool(self, transport: CurlTransport) -> None:
         """Cut the connections of a transport."""
@@ -179,10 +191,10 @@ class _Pool:
                 if place >= MOST_COLD or one.idle_since <= now - COLD_S:
                     self._idle.remove(one)
                     closing.append(one)
-            self._is_running = bool(self._idle)
+            goes_on = self._is_running = bool(self._idle)
         for one in closing:
             one.curl.close()
-        return bool(self._idle)
+        return goes_on
 
     @staticmethod
     def _cool(handle: _Handle) -> None:
@@ -412,8 +424,18 @@ def _asked_for(handle: _Handle, take: Callable[[bytes], None]) -> Callable[[byte
     return called
 
 
+@contextmanager
+def _borrowed(number: int) -> Iterator[socket.socket]:
+    """Give a socket of libcurl's for a moment; it is not closed, and takes no descriptor more."""
+    opened = socket.socket(socket.AF_INET, socket.SOCK_STREAM, fileno=number)
+    try:
+        yield opened
+    finally:
+        opened.detach()
+
+
 def _n_received(number: int) -> int:
-    with socket.socket(fileno=os.dup(number)) as opened:
+    with _borrowed(number) as opened:
         told = opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, RECEIVED_AT + 8)
     return int(unpack_from("=Q", told, RECEIVED_AT)[0])
 

@@ -202,7 +202,7 @@ class PodGate:
             saved_s = min(self._saved_s + now - self._saved_at, SAVED_S)
             self._saved_s, self._saved_at = saved_s - n_documents / self._read_rate, now
             if self._saved_s < 0 and self._until is None:
-                self._rest("searches ask for too much of it")
+                self._rest("searches ask for too much of it", at_least_s=-self._saved_s)
 
     def enter(self) -> None:
         """Begin an exchange, or raise `PodAway`; each is followed by `leave`."""
@@ -309,9 +309,9 @@ class PodGate:
             return  # of those that were under way when it opened
         self._rest("it misbehaves")
 
-    def _rest(self, why: str) -> None:
+    def _rest(self, why: str, at_least_s: float = 0.0) -> None:
         doublings = min(self._n_opened, MOST_DOUBLINGS)
-        rest_s = min(self._rest_s * 2.0**doublings, self._most_rest_s)
+        rest_s = min(max(self._rest_s * 2.0**doublings, at_least_s), self._most_rest_s)
         self._n_opened += 1
         self._answered = 0
         self._until = self._clock() + rest_s
@@ -329,7 +329,8 @@ class PodGate:
         if self._until is not None:
             self._warn("answers again")
             self._until, self._failed = None, 0.0
-            self._saved_s, self._saved_at = PROBATION_S, now
+            self._saved_s = min(self._saved_s + now - self._saved_at, PROBATION_S)
+            self._saved_at = now
         self._failed = max(0.0, self._failed - 1 / N_MAKE_UP)
         self._answered += 1
         if self._answered >= N_PROVEN and now >= self._proven_at:

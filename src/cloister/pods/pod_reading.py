@@ -207,6 +207,7 @@ class _Asked:
         self._tally = SearchTally()
         self._lock = threading.Lock()
         self._n_threads = 0
+        self._begun: list[DocId] = []
         self._began = math.inf
         self._answered: Future[bool] = Future()
 
@@ -269,6 +270,7 @@ class _Asked:
         gate = self._pod.gate
 
         def draft(doc_id: DocId) -> None:
+            self._begun.append(doc_id)
             try:
                 drafts.append(pod.draft(doc_id, before))
             except DataError:
@@ -321,7 +323,13 @@ class _Asked:
     def _start(self, work: Callable[[], bool]) -> Future[bool]:
         with self._lock:
             self._n_threads += 1
-        return in_own_thread(partial(self._charged, work, time_left()), "pod")
+        try:
+            return in_own_thread(partial(self._charged, work, time_left()), "pod")
+        except RuntimeError:  # there are too many threads
+            self._end_thread()
+            unasked: Future[bool] = Future()
+            unasked.set_result(False)
+            return unasked
 
     def _charged(self, work: Callable[[], bool], left_s: float) -> bool:
         """Work, and add the time of the processor to what the pod costs."""
@@ -329,9 +337,12 @@ class _Asked:
             with within(left_s), self._tally.counting():
                 return work()
         finally:
-            with self._lock:
-                self._n_threads -= 1
-                is_last = not self._n_threads
-            if is_last:
-                n_documents = max(len(self._documents), self._tally.used_s / DOCUMENT_S)
-                self._pod.gate.end_search(n_documents)
+            self._end_thread()
+
+    def _end_thread(self) -> None:
+        with self._lock:
+            self._n_threads -= 1
+            is_last = not self._n_threads
+        if is_last:
+            n_documents = max(len(self._begun), self._tally.used_s / DOCUMENT_S)
+            self._pod.gate.end_search(n_documents)

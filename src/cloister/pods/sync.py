@@ -66,6 +66,8 @@ class SyncCounts(NamedTuple):
         Index resources that were written, and changes to index resources that the pod refused.
     left_out_files
         The files of ``left_out``, each with the reason.
+    long_words
+        Documents that were read and have words too long for the index, which leaves these out.
     """
 
     added: int = 0
@@ -78,6 +80,7 @@ class SyncCounts(NamedTuple):
     pod_index_written: int = 0
     pod_index_failed: int = 0
     left_out_files: tuple[LeftOut, ...] = ()
+    long_words: tuple[DocId, ...] = ()
 
 
 class CutSync(StoreError):
@@ -201,6 +204,7 @@ def sync(
     counts = _counts(held, listed, plan, left_out)._replace(
         left_out=len(not_listed) + len(reader.left_out),
         left_out_files=(*not_listed, *reader.left_out),
+        long_words=tuple(reader.long_words),
     )
     if pod_index is None:
         return counts

@@ -278,9 +278,9 @@ class Hit(NamedTuple):
 class SubAnswer(NamedTuple):
     """The best documents of one server, best first.
 
-    ``missing_pods`` did not answer in time, are left alone because they did not, or refused most of
-    what they were asked for. Each of them holds something for the query that this user may read, as
-    the index has it.
+    ``missing_pods`` did not answer in time, are left alone because they did not, refused most of
+    what they were asked for, or have documents that are too large for an answer. Each of them holds
+    something for the query that this user may read, as the index has it.
     """
 
     server_id: ServerId

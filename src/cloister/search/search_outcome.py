@@ -41,8 +41,9 @@ class SearchOutcome(NamedTuple):
         Where asked for: how each server stands that holds a term of the query, best first, ranked
         as the entity that it is for the user (`cloister.search.selection`).
     missing_pods
-        Pods that hold something for the query and did not answer in time, or refused most of what
-        the index has of them; the results are made without the rest of them.
+        Pods that hold something for the query and did not answer in time, refused most of what
+        the index has of them, or have documents too large for an answer; the results are made
+        without the rest of them.
     """
 
     results: tuple[Result, ...]

@@ -16,6 +16,7 @@ a node vectors only where its keeper may know that. Other readers learn nothing 
 from __future__ import annotations
 
 import math
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
@@ -210,8 +211,7 @@ class ShardNode(SearchNode):
         elif self._pods is None or not query.with_texts:
             hits, late = self._candidate_hits(view, query, away), frozenset()
         else:
-            with within(CONFIRM_TIMES * self._pods.timeout_s):
-                hits, late = self._confirmed_hits(self._pods, view, query, away)
+            hits, late = self._confirmed_hits(self._pods, view, query, away)
         named = tuple(sorted(missing | late))
         return SubAnswer(self._server_id, view.version, hits, named)
 
@@ -300,21 +300,27 @@ class ShardNode(SearchNode):
     def _confirmed_hits(
         self, pods: PodReading, view: ReaderView, query: SubQuery, away: frozenset[PodId]
     ) -> tuple[tuple[Hit, ...], frozenset[PodId]]:
-        """Go down the ranking until enough documents were found that may be shown."""
+        """Go down the ranking until enough documents were found that may be shown.
+
+        The time of the pods begins when the first ranking is there: in a new process its kernels
+        may still have to be compiled.
+        """
         hits: dict[DocId, Hit] = {}
         refused: dict[DocId, PodId] = {}
         late: frozenset[PodId] = frozenset()
         ranking: _Ranking | None = None
+        ends = math.inf
         while True:
             with self._lock:
                 ranking = ranking or self._ranking(view, query, away | late)
-                listed = ranking.best(query.k + len(refused))
+                listed = self._fit(ranking, query.k + len(refused))
             looked_at = hits.keys() | refused.keys()
             waiting = [one for one in listed if one.doc_id not in looked_at]
             batch = waiting[: query.k - len(hits)]
             if not batch:
                 break
-            with within(pods.timeout_s):
+            ends = min(ends, time.monotonic() + CONFIRM_TIMES * pods.timeout_s)
+            with within(min(pods.timeout_s, ends - time.monotonic())):
                 read = pods.read([(one.doc_id, one.pod_id) for one in batch])
             shown = self._shown(read.texts, query)
             with self._lock:

@@ -50,8 +50,10 @@ GROUP_DOCUMENTS: Final = 128
 RETIRED_CPU_MS: Final = 20_000  # a child that computed for so long is replaced between documents
 KEPT_FAILURES: Final = 4_096
 NO_CHILD: Final = "no child process was free in time"
+OWN_FAULT_S: Final = 0.1  # of a processor, from which a deadline was missed for the document's sake
 MAX_REPLY_BYTES: Final = 4 * MAX_TEXT_CHARACTERS
 WAIT_S: Final = 600.0  # that a sync waits for a child
+TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
 _CPU_SIGNALS: Final = (signal.SIGPROF, signal.SIGXCPU)
 _START: Final = (
     "import sys; sys.path.append(sys.argv[1]); "
@@ -79,12 +81,15 @@ class Extracted(NamedTuple):
         Whether the same bytes would fail again: not where a deadline passed or no child was free.
     is_costly
         Whether it ended a child.
+    used_s
+        Time of a processor that its child used.
     """
 
     text: str = ""
     failure: str = ""
     is_lasting: bool = True
     is_costly: bool = False
+    used_s: float = 0.0
 
 
 class ExtractionPool:
@@ -94,7 +99,7 @@ class ExtractionPool:
     ----------
     n_children
         At most so many at a time, started when they are needed. A sync uses all but two, and a
-        single pod a quarter of them in syncs and half of them in searches, at least one.
+        single pod a quarter of them in syncs and another in searches, at least one.
 
     Examples
     --------
@@ -122,12 +127,17 @@ class ExtractionPool:
         Raises
         ------
         DataError
-            It cannot be read: the reason.
+            It cannot be read, or not quickly: the reason.
+        StoreError
+            The machine was too busy.
         """
         (found,) = self._extracted([document], pod_id, deadline_s, syncing=False)
-        if found.failure:
+        note_child_time(found.used_s)
+        if not found.failure:
+            return found.text
+        if found.is_lasting or found.used_s >= OWN_FAULT_S:
             raise DataError(found.failure, where=document.media_type)
-        return found.text
+        raise StoreError(found.failure, where=document.media_type, remedy="try again later")
 
     def extract_all(self, documents: Sequence[RawDocument], *, pod_id: str = "") -> list[Extracted]:
         """Read documents of one pod for the index, in the background."""
@@ -170,8 +180,10 @@ class ExtractionPool:
             for n_done, place in enumerate(group, 1):
                 used_ms = child.used_ms
                 outcome = child.receive(lane.until)
-                note_child_time((child.used_ms - used_ms) / 1e3)
-                outcomes[place] = self._judged(outcome, documents[place], lane.deadline_s)
+                document, used_s = documents[place], (child.used_ms - used_ms) / 1e3
+                used_s = min(used_s, cpu_limit_s(len(document.content)))  # a child could lie
+                outcome = outcome._replace(used_s=used_s)
+                outcomes[place] = self._judged(outcome, document, lane.deadline_s)
                 if child.is_over:
                     return group[n_done:]
                 lane = lane.again()
@@ -180,7 +192,6 @@ class ExtractionPool:
     def _judged(self, outcome: Extracted, document: RawDocument, deadline_s: float) -> Extracted:
         if outcome.is_costly:
             self.n_ended += 1
-            note_child_time(cpu_limit_s(len(document.content)))
             limits = {"cpu_s": cpu_limit_s(len(document.content)), "deadline_s": deadline_s}
             outcome = outcome._replace(failure=outcome.failure.format_map(limits))
         if outcome.failure and outcome.is_lasting:
@@ -196,7 +207,7 @@ class ExtractionPool:
         with self._changed:
             known = self._failures
             found = known.get(_digest(document)) if known else None
-        return None if found is None else found._replace(is_costly=False)
+        return None if found is None else found._replace(is_costly=False, used_s=0.0)
 
     @contextmanager
     def _child(self, lane: _Lane) -> Iterator[_Child | None]:
@@ -231,8 +242,8 @@ class ExtractionPool:
     def _has_room(self, lane: _Lane) -> bool:
         if lane.syncing and self._n_syncing >= max(1, self.n_children - 2):
             return False
-        share = self.n_children // (4 if lane.syncing else 2)
-        return self._n_used < self.n_children and self._used_by[lane.key] < max(1, share)
+        share = max(1, self.n_children // 4)
+        return self._n_used < self.n_children and self._used_by[lane.key] < share
 
     def _count(self, lane: _Lane, change: int) -> None:
         self._n_used += change
@@ -297,6 +308,7 @@ class _Child:
         self._stream = ours
         self._received = bytearray()
         self._await_ready()
+        self._note_time()
 
     def has_ended(self) -> bool:
         """Say whether it ended by itself while it had nothing to do; then nothing is left of it."""
@@ -322,12 +334,13 @@ class _Child:
                 raise ConnectionError
             told = self._read(n_bytes, until).decode("utf-8")
         except TimeoutError:
+            self._note_time()
             self.end()
             failure = "not read within {deadline_s:g} s"
             return Extracted(failure=failure, is_lasting=False, is_costly=True)
         except (OSError, UnicodeDecodeError):
             return self._why_ended()
-        self.used_ms = cpu_ms
+        self.used_ms = max(self.used_ms, cpu_ms)
         self.is_over = cpu_ms > RETIRED_CPU_MS or outcome == NO_MEMORY
         if outcome == READ and len(told) <= MAX_TEXT_CHARACTERS:
             return Extracted(told)
@@ -362,6 +375,7 @@ class _Child:
 
     def _why_ended(self) -> Extracted:
         """End it, and say why it ended before that."""
+        self._note_time()
         self.is_over = True
         self._stream.close()
         try:
@@ -373,6 +387,13 @@ class _Child:
             return Extracted(failure="took more than {cpu_s:.1f} s of CPU time", is_costly=True)
         failure = f"its reader ended with status {status}"
         return Extracted(failure=failure, is_lasting=status != -signal.SIGKILL, is_costly=True)
+
+    def _note_time(self) -> None:
+        """Note the time of a processor that it has used, whether or not it still runs."""
+        with suppress(OSError):
+            fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+            n_ticks = int(fields[11]) + int(fields[12])  # in its own code and in the kernel
+            self.used_ms = max(self.used_ms, 1000 * n_ticks // TICKS_A_SECOND)
 
     def _read(self, n_bytes: int, until: float) -> bytearray:
         """Return the next bytes, however they arrive, before a time."""

@@ -108,7 +108,8 @@ def decode_question(content: bytes) -> Question:
 def encode_answer(answer: NodeAnswer, *, max_bytes: int = MAX_ANSWER_BYTES) -> bytes:
     """Write an answer.
 
-    Where documents do not fit, the largest ones are left out, and the log says how many.
+    Where documents do not fit, the largest ones are left out: the answer names their pods, and the
+    log says how many they are.
     """
     if isinstance(answer, ServerTable):
         return _checked_size(_written_table(answer), max_bytes)
@@ -129,17 +130,21 @@ def encode_answer(answer: NodeAnswer, *, max_bytes: int = MAX_ANSWER_BYTES) -> b
 
 
 def _fitting(answer: SubAnswer, n_surplus: int) -> SubAnswer:
-    """Leave out documents, the largest first, that have so many bytes together."""
+    """Leave out documents, the largest first, that have so many bytes together; name their pods."""
     codec = _codec(Hit)
     sizes = [len(_ENCODER.encode(codec.encode(hit)).encode()) for hit in answer.hits]
     gone: set[int] = set()
+    named = set(answer.missing_pods)
     for place in sorted(range(len(sizes)), key=lambda place: -sizes[place]):
         if n_surplus <= 0:
             break
         n_surplus -= sizes[place]
         gone.add(place)
+        if (pod_id := answer.hits[place].pod_id) not in named:
+            named.add(pod_id)
+            n_surplus += len(_ENCODER.encode(pod_id).encode()) + 1
     kept = tuple(hit for place, hit in enumerate(answer.hits) if place not in gone)
-    return answer._replace(hits=kept)
+    return answer._replace(hits=kept, missing_pods=tuple(sorted(named)))
 
 
 def decode_answer(content: bytes, request: NodeRequest) -> NodeAnswer:
