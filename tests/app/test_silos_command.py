@@ -33,7 +33,7 @@ PARTIES = ["party-a", "party-b"]
 def new_ledger(folder: Path, limits: dict[str, Limit] | None = None) -> str:
     address = str(folder / "ledger.db")
     with Ledger.open(address) as ledger:
-        for party, limit in (limits or {}).items():
+        for party, limit in {**dict.fromkeys(PARTIES), **(limits or {})}.items():
             ledger.set_limit(party, limit, purpose="test")
     return address
 
@@ -132,7 +132,18 @@ def test_a_party_with_a_limit_refuses_to_hand_rankers_round(
     assert "party-b" in outcome.json["error"]
     assert "--epsilon none" in outcome.json["remedy"]
     with Ledger.open(address) as ledger:
-        assert [entry.kind for entry in ledger.entries()] == ["limit"]
+        assert [entry.kind for entry in ledger.entries()] == ["limit"] * 2
+
+
+@pytest.mark.usefixtures("untrained")
+def test_a_party_that_the_ledger_does_not_know_releases_nothing(call: Run, tmp_path: Path) -> None:
+    address = str(tmp_path / "ledger.db")
+    with Ledger.open(address) as ledger:
+        ledger.set_limit("party-a", None, purpose="test")
+    outcome = call("silos", WORLD, "--epsilon", "1", "--ledger", address, "--json")
+    assert outcome.code == 2
+    assert "party-b" in outcome.json["error"]
+    assert "--new" in outcome.json["remedy"]
 
 
 def test_the_figures_are_the_means_of_the_experiment(exact: Outcome) -> None:
@@ -195,7 +206,7 @@ def test_the_ledger_has_what_crossed_marked_as_simulated(released: Outcome, addr
     expected = result["crossed"]["cs-f-ltr-tuned"]["releases"]
     with Ledger.open(address) as ledger:
         check_ledger(ledger)
-        entries = list(ledger.entries())
+        entries = [entry for entry in ledger.entries() if entry.kind != "limit"]
         assert ledger.pending() == []
         real = {party: ledger.cost(party, delta=1e-5, level=Level.TOKEN) for party in PARTIES}
         made_up = ledger.cost(PARTIES[0], delta=1e-5, level=Level.TOKEN, simulated=True)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from cloister.core.deadline import within
 from cloister.core.ids import PodId
-from cloister.pods.courtesy import LOOK_S, SEARCHED_S, SHARE, Courtesy, considerate
+from cloister.pods.courtesy import LOOK_S, SEARCHED_S, SHARE, SMALL_S, Courtesy, considerate
 
 ANN, MALLORY = PodId("ann"), PodId("mallory")
 
@@ -71,6 +71,21 @@ def test_a_pod_that_costs_much_keeps_no_other_one_waiting() -> None:
         threading.Thread(target=work, args=(courtesy, MALLORY, 0.6), daemon=True).start()
         time.sleep(1.0)
         assert work(courtesy, ANN, 0.01) < 2.0
+        courtesy.end()
+
+
+def test_a_small_pod_is_synced_in_time_beside_many_that_cost_much() -> None:
+    courtesy = Courtesy()
+    with searches(courtesy):
+        for n in range(20):
+            given = (courtesy, PodId(f"m{n}"), SMALL_S + 0.05)
+            threading.Thread(target=work, args=given, daemon=True).start()
+        time.sleep(3.0)  # all of them rest
+        began = time.monotonic()
+        with courtesy.of(ANN):
+            for _ in range(10):
+                considerate(compute)(0.001)
+        assert time.monotonic() - began < 1.0
         courtesy.end()
 
 

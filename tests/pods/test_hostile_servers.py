@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import resource
 import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -14,7 +16,9 @@ import pytest
 from cloister.core.deadline import within
 from cloister.core.errors import CloisterError, DataError
 from cloister.core.ids import AgentId
+from cloister.pods import curl_http
 from cloister.pods.datastore import LeftOut
+from cloister.pods.http_transport import NotAsked
 from cloister.pods.pod_gate import PodAway, PodGate, SearchTally
 from cloister.pods.solid_client import SolidClient, _read_triples
 from cloister.pods.solid_http import SolidHttp, SolidResponse
@@ -185,6 +189,53 @@ def test_an_exchange_for_which_a_search_left_no_time_is_no_failure() -> None:
         assert gate.state().state == "open"
 
 
+@pytest.mark.parametrize("is_search", [False, True])
+def test_slow_answers_are_failures_in_searches_and_at_the_end_of_a_sync_they_are_none(
+    is_search: bool,
+) -> None:
+    def slow(connection: socket.socket, path: str) -> None:
+        time.sleep(0.2)
+        connection.sendall(answer(b"cough"))
+
+    gate = PodGate("ann", n_failures=1, slow_s=0.1)
+    with (
+        hostile_server(slow) as server,
+        SolidClient(gate=gate) as client,
+        SearchTally().counting() if is_search else nullcontext(),
+        within(5.0),
+    ):
+        assert client.get(server.address).content == b"cough"
+    assert gate.state().state == ("open" if is_search else "closed")
+
+
+@pytest.mark.parametrize("lacks", ["threads", "descriptors"])
+def test_what_this_machine_lacks_is_no_fault_of_a_pod(
+    monkeypatch: pytest.MonkeyPatch, lacks: str
+) -> None:
+    def none(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    gate = PodGate("ann", n_failures=1)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with (
+        hostile_server(lambda connection, path: connection.sendall(answer(b"cough"))) as server,
+        SolidClient(gate=gate) as client,
+        SolidClient(gate=gate) as new,
+    ):
+        assert client.get(server.address).content == b"cough"  # it knows the address from now on
+        if lacks == "threads":
+            client = new
+            monkeypatch.setattr(curl_http, "in_own_thread", none)
+        else:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+        try:
+            with pytest.raises(NotAsked):
+                client.get(server.address)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert gate.state().state == "closed"
+
+
 def test_all_failures_of_a_search_are_one() -> None:
     gate, search = PodGate("ann", n_failures=2), SearchTally()
     for _ in range(5):
@@ -309,6 +360,47 @@ def test_whatever_one_search_costs_a_pod_gets_no_more_than_its_rate_in_the_long_
         now[0] += 1.0
     assert n_asked <= 10.0 * now[0] + 300 + 720
     assert n_asked >= 2.0 * now[0]  # its rests reach 300 s
+
+
+def test_a_pod_on_probation_saves_up_no_more_than_that_allows() -> None:
+    now = [0.0]
+    gate = PodGate("ann", n_failures=1, read_rate=10.0, clock=lambda: now[0])
+    gate.complain()
+    now[0] += 5.0
+    assert gate.begin_search()
+    gate.enter()
+    gate.leave(failed=False)
+    gate.end_search(1.0)
+    now[0] += 1000.0
+    assert gate.begin_search()
+    gate.end_search(101.0)
+    assert gate.state().state == "open"
+
+
+def test_what_began_before_a_rest_says_nothing_after_it_and_ends_no_trial() -> None:
+    now = [0.0]
+    gate = PodGate("ann", n_failures=1, clock=lambda: now[0])
+    left, enough = threading.Event(), threading.Event()
+
+    def old() -> None:
+        gate.enter()
+        left.set()
+        enough.wait(10)
+        gate.leave(failed=True)
+
+    thread = threading.Thread(target=old)
+    thread.start()
+    assert left.wait(10)
+    gate.complain()
+    now[0] += 5.0
+    gate.enter()  # the trial
+    enough.set()
+    thread.join()
+    assert gate.state() == ("half-open", 1, 0.0)
+    with pytest.raises(PodAway):
+        gate.enter()
+    gate.leave(failed=False)
+    assert gate.state().state == "closed"
 
 
 def test_one_request_at_a_time_is_let_through_to_try() -> None:

@@ -17,6 +17,7 @@ from cloister.index.shard import Shard
 from cloister.pods.datastore import LeftOut, Resource
 from cloister.pods.extraction.pool import RawDocument
 from cloister.pods.folder_pod import FolderPod
+from cloister.pods.http_transport import TooLong
 from cloister.pods.pod_gate import PodAway
 from cloister.pods.sync import CutSync, SyncCounts, sync
 
@@ -307,6 +308,28 @@ def test_a_sync_reads_so_many_bytes_and_new_documents_before_changed_ones(
     assert found(shard, ANN, "ankle") == {"p/new.txt"}
     assert 0 < len(found(shard, ANN, "fever")) < 12
     assert len(found(shard, ANN, "cough")) == 20 - len(found(shard, ANN, "fever"))
+
+
+class LongPod(FolderPod):
+    """A pod whose server sends documents that are too long."""
+
+    n_sent = 0
+
+    def content(self, doc_id: DocId) -> RawDocument:
+        self.n_sent += 1
+        raise TooLong("the answer is too long", n_bytes=1_000)
+
+
+def test_what_is_fetched_of_documents_that_are_too_long_counts(
+    tmp_path: Path, shard: Shard
+) -> None:
+    pod = LongPod.create(tmp_path / "pod", PodId("p"), ANN.agent_id)
+    assert isinstance(pod, LongPod)
+    for number in range(20):
+        (tmp_path / "pod" / f"{number}.txt").write_text("cough")
+    with pytest.raises(CutSync, match="of its documents changed"):
+        sync(pod, shard, most_bytes=5_000)
+    assert pod.n_sent == 5
 
 
 class StuckPod(FolderPod):

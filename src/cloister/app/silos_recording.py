@@ -31,7 +31,7 @@ def refuse_early(address: str, parties: Sequence[PartyId]) -> None:
     from cloister.privacy.release import UnprotectedRelease
 
     handed_round = UnprotectedRelease(level=Level.DOCUMENT, simulated=True)
-    with Ledger.open(address, create=False) as ledger:
+    with Ledger.open(address, create=False, require_limit=True) as ledger:
         for party in parties:
             try:
                 ledger.check(handed_round, party_id=party, recipient=READERS, purpose=PURPOSE)
@@ -53,7 +53,7 @@ def record_crossings(address: str, crossed: Sequence[Crossing]) -> dict[str, Any
     from cloister.privacy.ledger.ledger import Ledger
     from cloister.store.addresses import parse_address
 
-    with Ledger.open(address, create=False) as ledger:
+    with Ledger.open(address, create=False, require_limit=True) as ledger:
 
         def work(connection: sa.Connection) -> list[Receipt]:
             return [

@@ -2,7 +2,8 @@
 
 Python runs one thread at a time. A thread that reads thousands of answers would double the time of
 every search beside it. While nobody searches it may run as fast as it can. While somebody does, the
-pods that are synced have equal parts of the share: one that costs much waits for itself.
+pods that are synced have equal parts of a share. The beginning of each sync counts against a larger
+share: a small pod is synced in time, however many large or hostile ones are synced beside it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ __all__ = ["Courtesy", "considerate"]
 T = TypeVar("T")
 R = TypeVar("R")
 SHARE: Final = 0.02  # of one processor, for all syncs together
+SMALL_SHARE: Final = 0.1  # the same, for the beginnings of syncs
+SMALL_S: Final = 0.03  # of a processor that are a sync's beginning: some 20 documents that changed
 SEARCHED_S: Final = 2.0  # for so long after a search others are expected
 LOOK_S: Final = 0.5  # between two looks whether anybody still searches
 
@@ -40,7 +43,8 @@ class Courtesy:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._last_search = -SEARCHED_S
-        self._free_at: dict[PodId, float] = {}  # when each pod has waited for what it used
+        # By share: when each pod has waited for what it used.
+        self._free_at: dict[float, dict[PodId, float]] = {SHARE: {}, SMALL_SHARE: {}}
         self._ended = threading.Event()
 
     def note_search(self) -> None:
@@ -49,8 +53,15 @@ class Courtesy:
 
     @contextmanager
     def of(self, pod_id: PodId) -> Iterator[None]:
-        """Charge what is done inside, and is `considerate`, to a pod."""
-        token = _resting.set(lambda used_s: self._rest(pod_id, used_s))
+        """Charge one sync, which is done inside and is `considerate`, to a pod."""
+        spent_s = 0.0
+
+        def rest(used_s: float) -> None:  # threads of one sync may differ by a little
+            nonlocal spent_s
+            spent_s += used_s
+            self._rest(pod_id, used_s, SHARE if spent_s > SMALL_S else SMALL_SHARE)
+
+        token = _resting.set(rest)
         try:
             yield
         finally:
@@ -60,14 +71,15 @@ class Courtesy:
         """Let nobody rest any more: the program ends."""
         self._ended.set()
 
-    def _rest(self, pod_id: PodId, used_s: float) -> None:
+    def _rest(self, pod_id: PodId, used_s: float, share: float) -> None:
         """Wait as long as the processor time that was used asks for, where somebody searches."""
         now = time.monotonic()
         with self._lock:
-            waiting = {one: until for one, until in self._free_at.items() if until > now}
+            free_at = self._free_at[share]
+            waiting = {one: until for one, until in free_at.items() if until > now}
             n_pods = len(waiting.keys() | {pod_id})
-            waiting[pod_id] = waiting.get(pod_id, now) + used_s * n_pods / SHARE
-            self._free_at = waiting if self._is_searched(now) else {}
+            waiting[pod_id] = waiting.get(pod_id, now) + used_s * n_pods / share
+            self._free_at[share] = waiting if self._is_searched(now) else {}
             until = min(waiting[pod_id], now + time_left())
         while self._is_searched(now) and now < until:
             if self._ended.wait(min(LOOK_S, until - now)):

@@ -7,6 +7,7 @@ marks of chunks, so that whoever takes them can bound every byte.
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import select
@@ -30,6 +31,7 @@ from cloister.core.own_thread import in_own_thread
 from cloister.pods.http_transport import (
     AnswerTaking,
     HttpFailure,
+    NotAsked,
     PodTransport,
     SentAddress,
     sent_address,
@@ -48,6 +50,7 @@ LONGEST_S: Final = 3600.0
 CLOSED_S: Final = 0.1  # after which a look-up sees that the transport was closed
 BUFFER_BYTES: Final = 131_072
 N_CONNECTIONS: Final = 2  # of a handle: to the pod, and to where its tokens come from
+OWN_ERRORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 WORDS: Final = {
     pycurl.E_COULDNT_CONNECT: "no connection",
     pycurl.E_OPERATION_TIMEDOUT: "not in time",
@@ -279,6 +282,8 @@ class CurlTransport(PodTransport):
             if failures:
                 raise failures.pop() from None  # nothing may hold it: it holds the answer
             self._addresses.pop((sent.host, sent.port), None)  # it may have moved
+            if error.args[0] == pycurl.E_COULDNT_CONNECT:
+                _require_sockets(sent.host)
             raise _failure(error.args[0]) from None
         except UnicodeError:
             raise DataError("a header cannot be sent", where=repr(url[:80])) from None
@@ -347,9 +352,12 @@ class CurlTransport(PodTransport):
         known = self._addresses.get((host, port))
         if known is not None and time.monotonic() < known[0]:
             return [f"{host}:{port}:{known[1]}"]
-        looked_up = in_own_thread(
-            lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), "look-up"
-        )
+        try:
+            looked_up = in_own_thread(
+                lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), "look-up"
+            )
+        except RuntimeError:
+            raise NotAsked("no thread can be started", where=host) from None
         try:
             found = self._awaited(looked_up)
         except (OSError, UnicodeError) as error:
@@ -394,6 +402,15 @@ def _trust(curl: Any) -> None:
         curl.setopt(pycurl.CAPATH, os.fsencode(folder))
     else:
         curl.unsetopt(pycurl.CAPATH)  # some builds know a folder of their own
+
+
+def _require_sockets(host: str) -> None:
+    """Raise where this process can open no connection to anybody; libcurl does not say why."""
+    try:
+        socket.socket().close()
+    except OSError as error:
+        if error.errno in OWN_ERRORS:
+            raise NotAsked("no connection can be opened", where=host) from None
 
 
 def _failure(number: int) -> CloisterError | HttpFailure:

@@ -25,6 +25,7 @@ from cloister.pods.extraction.pool import (
     RawDocument,
     extraction_pool,
 )
+from cloister.pods.http_transport import TooLong
 from cloister.pods.index_resource import DocumentTerms, joined_counts
 from cloister.pods.pod_gate import PodAway
 from cloister.pods.pod_index import PodIndex
@@ -111,8 +112,13 @@ class DocumentReader:
         self._pod_index = pod_index
         self._texts = texts
         self._n_costly = 0
-        self._most_bytes, self._n_bytes = most_bytes, 0
+        self._most_bytes, self._n_bytes = most_bytes, 0.0
         self._n_at_once = getattr(datastore, "n_readers", 1) if pod_index is None else 1
+
+    @property
+    def bytes_left(self) -> float:
+        """How many bytes of documents may still be fetched."""
+        return max(0.0, self._most_bytes - self._n_bytes)
 
     def read(self, resources: Iterable[Resource]) -> Iterator[ReadDocument]:
         """Give documents as they are read; `left_out` names those that cannot be.
@@ -186,6 +192,8 @@ class DocumentReader:
         except PodAway:
             raise
         except (AccessDenied, DataError, StoreError) as error:
+            if isinstance(error, TooLong):
+                self._n_bytes += error.n_bytes
             return LeftOut(resource.doc_id, error.what)
 
     def _extracted(self, group: Sequence[_Fetched]) -> list[Extracted]:

@@ -9,9 +9,17 @@ from ipaddress import ip_address
 from typing import Final, NamedTuple, Protocol
 from urllib.parse import quote, urlsplit
 
-from cloister.core.errors import DataError
+from cloister.core.errors import DataError, StoreError
 
-__all__ = ["AnswerTaking", "HttpFailure", "PodTransport", "SentAddress", "sent_address"]
+__all__ = [
+    "AnswerTaking",
+    "HttpFailure",
+    "NotAsked",
+    "PodTransport",
+    "SentAddress",
+    "TooLong",
+    "sent_address",
+]
 
 HOST_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 NUMBER: Final = re.compile(r"(0x[0-9a-f]*|[0-9]+)\.?", re.IGNORECASE)  # at a name's end: an address
@@ -21,6 +29,20 @@ PRINTABLE: Final = "".join(map(chr, range(33, 127)))  # is sent as it is in an a
 
 class HttpFailure(Exception):
     """An exchange failed, or did not end in time; the text says why."""
+
+
+class NotAsked(StoreError):
+    """A server was not asked, for want of something on this machine."""
+
+    usual_remedy = "let this service open more files and threads, or wait until less is asked of it"
+
+
+class TooLong(DataError):
+    """An answer is too long; so many bytes of it came."""
+
+    def __init__(self, what: str, *, where: str = "", remedy: str = "", n_bytes: int = 0) -> None:
+        super().__init__(what, where=where, remedy=remedy)
+        self.n_bytes = n_bytes
 
 
 class SentAddress(NamedTuple):

@@ -36,6 +36,7 @@ __all__ = [
     "PodAway",
     "PodGate",
     "SearchTally",
+    "is_search",
     "note_child_time",
 ]
 
@@ -94,6 +95,11 @@ class SearchTally:
 
 
 _search: Final[ContextVar[SearchTally | None]] = ContextVar("search", default=None)
+
+
+def is_search() -> bool:
+    """Say whether this thread works for a search."""
+    return _search.get() is not None
 
 
 def note_child_time(used_s: float) -> None:
@@ -174,6 +180,8 @@ class PodGate:
         self._until: float | None = None  # None where requests go through
         self._proven_at = 0.0  # not before then
         self._trying = False
+        self._n_rests = 0
+        self._inside = threading.local()  # what this thread's exchange is
         self._n_searches = 0
         self._read_rate = read_rate
         self._saved_s, self._saved_at = SAVED_S, clock()
@@ -199,13 +207,14 @@ class PodGate:
         with self._lock:
             self._n_searches -= 1
             now = self._clock()
-            saved_s = min(self._saved_s + now - self._saved_at, SAVED_S)
+            most_s = PROBATION_S if self._n_opened else SAVED_S
+            saved_s = min(self._saved_s + now - self._saved_at, most_s)
             self._saved_s, self._saved_at = saved_s - n_documents / self._read_rate, now
             if self._saved_s < 0 and self._until is None:
                 self._rest("searches ask for too much of it", at_least_s=-self._saved_s)
 
     def enter(self) -> None:
-        """Begin an exchange, or raise `PodAway`; each is followed by `leave`."""
+        """Begin an exchange, or raise `PodAway`; each is followed by `leave`, in this thread."""
         self._require_open_way(trying=False)
         left_s = time_left()
         if not self._slots.acquire(timeout=min(left_s, threading.TIMEOUT_MAX)):
@@ -224,11 +233,14 @@ class PodGate:
         failed
             None where nobody knows: it was cut off before the server had its time.
         """
+        is_trial, n_rests = self._inside.exchange
         with self._lock:
-            self._trying = False
-            if failed:
+            if is_trial:
+                self._trying = False
+            is_of_now = n_rests == self._n_rests  # one that began before a rest proves nothing
+            if failed and is_of_now:
                 self._note_failure()
-            elif failed is not None:
+            elif failed is False and is_of_now:
                 self._note_answer()
         self._slots.release()
 
@@ -289,11 +301,11 @@ class PodGate:
         with self._lock:
             if self._closed_for_good:
                 raise PodAway("the connections are closed", where=self.name)
-            if self._until is None:
-                return
-            if self._clock() < self._until or self._trying:
-                raise PodAway("the pod's server misbehaves and is left alone", where=self.name)
-            self._trying = trying
+            if self._until is not None:
+                if self._clock() < self._until or self._trying:
+                    raise PodAway("the pod's server misbehaves and is left alone", where=self.name)
+                self._trying = trying
+            self._inside.exchange = self._until is not None, self._n_rests
 
     def _note_failure(self) -> None:
         search = _search.get()
@@ -313,6 +325,7 @@ class PodGate:
         doublings = min(self._n_opened, MOST_DOUBLINGS)
         rest_s = min(max(self._rest_s * 2.0**doublings, at_least_s), self._most_rest_s)
         self._n_opened += 1
+        self._n_rests += 1
         self._answered = 0
         self._until = self._clock() + rest_s
         self._proven_at = self._until + rest_s
@@ -324,8 +337,6 @@ class PodGate:
 
     def _note_answer(self) -> None:
         now = self._clock()
-        if self._until is not None and now < self._until:
-            return  # it was under way when the gate opened, and proves nothing
         if self._until is not None:
             self._warn("answers again")
             self._until, self._failed = None, 0.0

@@ -286,7 +286,11 @@ class _Asked:
             pod.check(draft, after)
             self._texts[draft.doc_id] = draft.text
 
-        return self._each(list(drafts), take) and are_all
+        is_done = self._each(list(drafts), take) and are_all
+        is_slow = time.monotonic() - self._began > 2 * gate.slow_s
+        if fit and not self._texts and is_slow and not self.is_folder:
+            gate.complain()  # each answer may have come just in time, and all together too late
+        return is_done
 
     def _each(self, given: Sequence[T], work: Callable[[T], None]) -> bool:
         """Do something for each, in several threads; say whether the pod answered for all."""

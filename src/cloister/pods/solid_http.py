@@ -29,8 +29,14 @@ from cloister.core.errors import (
 )
 from cloister.pods.datastore import refused
 from cloister.pods.document_text import MAX_DOCUMENT_BYTES
-from cloister.pods.http_transport import AnswerTaking, HttpFailure, PodTransport
-from cloister.pods.pod_gate import PodAway, PodGate
+from cloister.pods.http_transport import (
+    AnswerTaking,
+    HttpFailure,
+    NotAsked,
+    PodTransport,
+    TooLong,
+)
+from cloister.pods.pod_gate import PodAway, PodGate, is_search
 
 __all__ = ["SolidHttp", "SolidResponse", "checked_address", "linked", "origin", "raise_for"]
 
@@ -154,14 +160,14 @@ class SolidHttp:
             except DataError:
                 failed = False  # it did answer
                 raise
-            except SettingsError:
-                failed = None  # it was not asked
+            except (SettingsError, NotAsked):
+                failed = None
                 raise
             finally:
                 is_slow = time.monotonic() - began > self.gate.slow_s
                 if hurried and not time_left() and not is_slow:
                     failed = None  # others had used up the time
-                elif (hurried and is_slow) or not time_left():
+                elif (hurried and is_slow and is_search()) or not time_left():
                     failed = True
                 self.gate.leave(failed=failed)
 
@@ -243,7 +249,8 @@ class _Answer(AnswerTaking):
             self._n_pieces += self._chunks.take(piece)
         n_marks, most = self._n_taken - len(self.content), self._max_bytes
         if most is not None and (len(self.content) > most or n_marks > most + CHUNK_ROOM):
-            raise _unfit("too long", self._url)
+            what = f"the answer is longer than {most:,} bytes"
+            raise TooLong(what, where=origin(self._url), n_bytes=self._n_taken)
         if self._n_pieces > FEW_PIECES + len(self.content) // PIECE_BYTES:
             raise _unfit("in too many pieces", self._url)
 

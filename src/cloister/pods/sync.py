@@ -190,7 +190,7 @@ def sync(
         left_out = frozenset(DocId(one.name) for one in reader.left_out)
         _take_away(index, [doc_id for doc_id in left_out if doc_id in held], {})
         if texts is not None:
-            missing = DocumentReader(datastore, None, texts, most_bytes=most_bytes)
+            missing = DocumentReader(datastore, None, texts, most_bytes=reader.bytes_left)
             _keep_missing(missing, texts, listed, left_out)
         if pod_index is not None:
             done = {resource.doc_id for resource in plan.to_read}

@@ -13,6 +13,7 @@ import gc
 import json
 import logging
 import os
+import resource
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -53,6 +54,7 @@ __all__ = ["Running", "main", "opened_service", "run_service"]
 
 _STANDARD_INPUT: Final = 0
 _READ_BYTES: Final = 4096
+MOST_FILES: Final = 65_536  # that a service opens at a time
 _SYNC_LOOK_S: Final = 1.0  # between two looks at which pods are due
 _STOP_S: Final = 5.0  # that a thread has for ending
 _log: Final = logging.getLogger(__name__)
@@ -105,6 +107,7 @@ def run_service(
     """Serve until the process is told to end."""
     file = read_service_file(path)
     configure_logs(file.name)
+    _open_many_files()
     with sole_process(Path(path).absolute()), opened_service(file) as service:
         gc.collect()
         gc.freeze()  # what is there stays: to look at it again and again would stop all for 0.1 s
@@ -117,6 +120,13 @@ def run_service(
             listening=listening,
             stopping=stopping,
         )
+
+
+def _open_many_files() -> None:
+    """Let this process open as many files as it may: each exchange with a pod takes three."""
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if most == resource.RLIM_INFINITY else min(most, MOST_FILES)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(now, wanted), most))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+import math
 import os
 import signal
 import socket
@@ -50,7 +51,10 @@ GROUP_DOCUMENTS: Final = 128
 RETIRED_CPU_MS: Final = 20_000  # a child that computed for so long is replaced between documents
 KEPT_FAILURES: Final = 4_096
 NO_CHILD: Final = "no child process was free in time"
+TOO_LATE: Final = "it came too late to be read in time"
 OWN_FAULT_S: Final = 0.1  # of a processor, from which a deadline was missed for the document's sake
+COSTLY_S: Final = 60.0  # for which a pod of such a document shares its children with its like
+LEAST_S: Final = 0.05  # that a search needs for a document: else its child would be ended half-way
 MAX_REPLY_BYTES: Final = 4 * MAX_TEXT_CHARACTERS
 WAIT_S: Final = 600.0  # that a sync waits for a child
 TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
@@ -99,7 +103,8 @@ class ExtractionPool:
     ----------
     n_children
         At most so many at a time, started when they are needed. A sync uses all but two, and a
-        single pod a quarter of them in syncs and another in searches, at least one.
+        single pod a quarter of them in syncs and another in searches, at least one. Pods whose
+        documents took long lately share one quarter among them.
 
     Examples
     --------
@@ -118,6 +123,7 @@ class ExtractionPool:
         self._n_syncing = 0
         self._used_by: Counter[str] = Counter()
         self._failures: OrderedDict[bytes, Extracted] = OrderedDict()
+        self._costly_until: dict[str, float] = {}  # pods whose documents took long lately
 
     def extract(
         self, document: RawDocument, *, pod_id: str = "", deadline_s: float = SEARCH_DEADLINE_S
@@ -131,6 +137,8 @@ class ExtractionPool:
         StoreError
             The machine was too busy.
         """
+        if deadline_s < LEAST_S:
+            raise StoreError(TOO_LATE, where=document.media_type, remedy="try again later")
         (found,) = self._extracted([document], pod_id, deadline_s, syncing=False)
         note_child_time(found.used_s)
         if not found.failure:
@@ -156,9 +164,9 @@ class ExtractionPool:
         outcomes = [self._known_failure(document) for document in documents]
         left = [place for place, outcome in enumerate(outcomes) if outcome is None]
         for group in _groups(left, documents):
-            lane = _Lane(pod_id, syncing, deadline_s, time.monotonic())
+            lane = _Lane(self._key(pod_id, syncing), syncing, deadline_s, time.monotonic())
             while group:
-                group = self._read_some(group, documents, outcomes, lane)
+                group = self._read_some(group, documents, outcomes, lane, pod_id)
                 lane = lane.again()
         return [outcome or Extracted(failure="not read") for outcome in outcomes]
 
@@ -168,6 +176,7 @@ class ExtractionPool:
         documents: Sequence[RawDocument],
         outcomes: list[Extracted | None],
         lane: _Lane,
+        pod_id: str,
     ) -> list[int]:
         """Read a group with one child; return what is left where a document ended it."""
         with self._child(lane) as child:
@@ -184,10 +193,26 @@ class ExtractionPool:
                 used_s = min(used_s, cpu_limit_s(len(document.content)))  # a child could lie
                 outcome = outcome._replace(used_s=used_s)
                 outcomes[place] = self._judged(outcome, document, lane.deadline_s)
+                if used_s >= OWN_FAULT_S or outcome.is_costly:
+                    self._note_costly(pod_id)
                 if child.is_over:
                     return group[n_done:]
                 lane = lane.again()
         return []
+
+    def _key(self, pod_id: str, syncing: bool) -> str:
+        """Return who shares a lane: in searches all pods that cost much lately are one."""
+        if syncing:
+            return f"sync {pod_id}"
+        with self._changed:
+            costs = self._costly_until.get(pod_id, -math.inf) > time.monotonic()
+        return "costly" if costs else f"search {pod_id}"
+
+    def _note_costly(self, pod_id: str) -> None:
+        now = time.monotonic()
+        with self._changed:
+            known = {one: until for one, until in self._costly_until.items() if until > now}
+            self._costly_until = known | {pod_id: now + COSTLY_S}
 
     def _judged(self, outcome: Extracted, document: RawDocument, deadline_s: float) -> Extracted:
         if outcome.is_costly:
@@ -256,7 +281,7 @@ class ExtractionPool:
 class _Lane(NamedTuple):
     """For what a child is wanted, and how long its next document may take from when on."""
 
-    pod_id: str
+    key: str
     syncing: bool
     deadline_s: float
     since: float
@@ -272,10 +297,6 @@ class _Lane(NamedTuple):
     @property
     def wait_s(self) -> float:
         return WAIT_S if self.syncing else self.until - time.monotonic()
-
-    @property
-    def key(self) -> str:
-        return f"{'sync' if self.syncing else 'search'} {self.pod_id}"
 
 
 class _Child:
@@ -345,7 +366,8 @@ class _Child:
         if outcome == READ and len(told) <= MAX_TEXT_CHARACTERS:
             return Extracted(told)
         if outcome == NO_MEMORY:
-            return Extracted(failure=f"needs more than {MEMORY_BYTES // 1_000_000} MB of memory")
+            failure = f"needs more than {MEMORY_BYTES // 1_000_000} MB of memory"
+            return Extracted(failure=failure, is_costly=True)
         return Extracted(failure=told if outcome == FAILED else "too long a text")
 
     def end(self) -> None:

@@ -140,7 +140,9 @@ class SearchAnswer(Message):
 
     ``n_found`` documents that this user may read, as of the last sync, were ranked; the page shows
     some of them. Where ``may_be_more``, others that the user may read may match, too: as many were
-    found as a page is drawn from, or a node was not asked or did not answer.
+    found as a page is drawn from, or a node was not asked or did not answer. ``missing_pods`` hold
+    something for the query, but did not answer in time, are left alone, refused most of what they
+    were asked for, or have documents that are too large for an answer.
     """
 
     page_id: str
