@@ -50,7 +50,9 @@ def _show_synced(result: Result) -> None:
 def _show_left_out(synced: Result) -> None:
     from rich.markup import escape
 
-    why = "words of more than 64 letters are not indexed"
+    from cloister.index.analysis import MAX_WORD_CHARACTERS
+
+    why = f"words of more than {MAX_WORD_CHARACTERS} letters are not indexed"
     long_words = [{"name": name, "reason": why} for name in synced["long_words"]]
     for what, files in (("left out", synced["left_out_files"]), ("indexed in part", long_words)):
         for one in files[:N_LEFT_OUT]:

@@ -33,8 +33,7 @@ def _synced(
     for pod, counts, error in PodSyncing(registry).sync(pods):
         if counts is not None:
             named = [one._asdict() for one in counts.left_out_files]
-            told = counts._asdict() | {"left_out_files": named, "long_words": [*counts.long_words]}
-            done.append({"pod": pod.pod_id} | told)
+            done.append({"pod": pod.pod_id} | counts._asdict() | {"left_out_files": named})
         elif error is not None:
             failed.append({"pod": pod.pod_id, "error": error.message, "remedy": error.remedy})
             n_indexed += error.n_indexed if isinstance(error, CutSync) else 0

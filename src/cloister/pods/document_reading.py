@@ -13,7 +13,7 @@ from cloister.core.deadline import time_left
 from cloister.core.errors import AccessDenied, DataError, StoreError
 from cloister.core.ids import DocId
 from cloister.core.rights import NOBODY, Rights
-from cloister.index.analysis import TextAnalysis, has_long_word
+from cloister.index.analysis import TextAnalysis
 from cloister.index.shard import IndexedDocument, Shard
 from cloister.index.term_counts import TermCounts
 from cloister.pods.courtesy import considerate
@@ -107,7 +107,6 @@ class DocumentReader:
         most_bytes: float = math.inf,
     ) -> None:
         self.left_out: list[LeftOut] = []
-        self.long_words: list[DocId] = []
         self._datastore = datastore
         self._pod_index = pod_index
         self._texts = texts
@@ -122,8 +121,6 @@ class DocumentReader:
 
     def read(self, resources: Iterable[Resource]) -> Iterator[ReadDocument]:
         """Give documents as they are read; `left_out` names those that cannot be.
-
-        `long_words` names those with words that are too long for the index.
 
         Raises
         ------
@@ -223,8 +220,6 @@ class DocumentReader:
             if found.is_lasting and self._texts is not None:
                 self._texts.keep([KnownText(now.doc_id, now.etag, failure=found.failure)])
             return LeftOut(now.doc_id, found.failure)
-        if has_long_word(found.text):
-            self.long_words.append(now.doc_id)
         terms = fetched.terms
         if self._pod_index is not None:
             terms = self._pod_index.keep(now, found.text, fetched.terms)

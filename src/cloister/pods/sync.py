@@ -24,7 +24,7 @@ from typing import Final, NamedTuple, Protocol
 from cloister.core.errors import StoreError
 from cloister.core.ids import DocId, PodId
 from cloister.core.rights import NOBODY, Rights
-from cloister.index.analysis import TextAnalysis
+from cloister.index.analysis import TextAnalysis, has_long_word
 from cloister.index.shard import IndexedDocument
 from cloister.index.term_counts import TermCounts
 from cloister.pods.courtesy import considerate
@@ -173,8 +173,10 @@ def sync(
     pod_index = PodIndex(datastore, index.analysis) if index_in_pod else None
     reader = DocumentReader(datastore, pod_index, texts, most_bytes=most_bytes)
     n_indexed = 0
+    long_words: list[DocId] = []
 
     def put(batch: Sequence[ReadDocument]) -> None:
+        long_words.extend(one.document.doc_id for one in batch if has_long_word(one.text or ""))
         keep_texts(texts, batch)
         add_documents(index, batch)
         index.commit()
@@ -204,7 +206,7 @@ def sync(
     counts = _counts(held, listed, plan, left_out)._replace(
         left_out=len(not_listed) + len(reader.left_out),
         left_out_files=(*not_listed, *reader.left_out),
-        long_words=tuple(reader.long_words),
+        long_words=tuple(long_words),
     )
     if pod_index is None:
         return counts

@@ -44,6 +44,7 @@ from cloister.lab.bench.hostile_pod_server import (
     ward_of,
     word_of,
 )
+from cloister.lab.bench.process_memory import family_memory_mb
 from cloister.pods.folder_pod import FolderPod
 from cloister.pods.pod_syncing import PodSyncing
 from cloister.pods.registry import PodRegistry, RegisteredPod
@@ -141,18 +142,26 @@ def run_size(size: Size, advance: Advance) -> Figures:
         places["attacked"].processes.go_on(NODE)
         with places["attacked"].folder.client(NODE, timeout_s=20) as operator:
             status = operator.get_json("/v1/status")
+        memory = {
+            f"memory_{kind}_mb": family_memory_mb(place.processes.pid(NODE))
+            for kind, place in places.items()
+        }
         began = time.perf_counter()
         places["attacked"].processes.close()
         stop_s = time.perf_counter() - began
-        return _figures(windows) | {
-            "first_window_p95_ms": 1e3 * _p95(one.took_s for one in first),
-            "first_window_results_missing": sum(not one.is_found for one in first),
-            "pods_away": len(status["pods_away"]),
-            "pods_hidden": len(status["pods_hidden"]),
-            "stop_wall_s": stop_s,
-            "hostile_server_cpu_s": cpu_s_of([server]),
-            **{f"asked_{kind}": n for kind, n in sorted(asked.items())},
-        }
+        return (
+            _figures(windows)
+            | memory
+            | {
+                "first_window_p95_ms": 1e3 * _p95(one.took_s for one in first),
+                "first_window_results_missing": sum(not one.is_found for one in first),
+                "pods_away": len(status["pods_away"]),
+                "pods_hidden": len(status["pods_hidden"]),
+                "stop_wall_s": stop_s,
+                "hostile_server_cpu_s": cpu_s_of([server]),
+                **{f"asked_{kind}": n for kind, n in sorted(asked.items())},
+            }
+        )
 
 
 def _figures(windows: dict[str, list[list[_Search]]]) -> Figures:

@@ -110,8 +110,10 @@ def test_the_training_ends_and_every_round_counts_each_of_its_sites_once(
     scene: NvflareScene,
 ) -> None:
     scene.wait_for(lambda: scene.n_events("done") == 1, 60)
-    jobs = [one["event"] for one in scene.news].count("job")
-    assert 4 <= jobs <= 8  # three were ended on purpose; on a busy machine others can end, too
+    told = [one["event"] for one in scene.news if one["event"] in ("job", "job ended", "done")]
+    n_jobs = told.count("job")
+    assert n_jobs >= 4  # tests ended three; a busy machine may end another
+    assert told == ["job", "job ended"] * (n_jobs - 1) + ["job", "done"]
     agreed = FederationRoster.from_json(scene.files / "roster.json").agreement
     files = {name: SiteFile.from_toml(scene.files / f"{name}.toml") for name in NAMES}
     users = {name: file.simulated.trainer(agreed) for name, file in files.items()}
